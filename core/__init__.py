@@ -1,0 +1,5 @@
+"""Privid on PostgreSQL: duration-private answers about video."""
+
+__all__ = ["__version__"]
+
+__version__ = "0.1.0"

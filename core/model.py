@@ -1,0 +1,187 @@
+"""The nouns that the rooms share: footage, camera, chunk grid, table, plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from fractions import Fraction
+from typing import Any
+
+from .quantities import to_pg_microseconds
+
+__all__ = ["Camera", "Column", "Evaluate", "Executable", "Footage", "Grid", "Key", "Output", "Plan", "Span", "Table",
+           "TableUse", "VideoFile"]
+
+#: half-open run of frames or chunks: first, one past the last
+Span = tuple[int, int]
+#: one group of a release: the text form of each group column, None for NULL
+Key = tuple[str | None, ...]
+
+
+@dataclass(frozen=True)
+class VideoFile:
+    """One file of a camera: where it is, what it is, and where its frames stand on the camera's timeline."""
+
+    path: str  # relative to the video root
+    sha256: str
+    first_frame: int
+    frames: int
+
+
+@dataclass(frozen=True)
+class Footage:
+    """All files of a camera, end to end, at one constant frame rate."""
+
+    files: tuple[VideoFile, ...]
+    fps: Fraction
+    width: int
+    height: int
+
+    @property
+    def frames(self) -> int:
+        return sum(f.frames for f in self.files)
+
+
+@dataclass(frozen=True)
+class Camera:
+    """A foreign server: footage and the owner's policy."""
+
+    name: str
+    owner: str
+    starts: datetime  # of frame 0
+    rho: Fraction  # seconds
+    k: int
+    epsilon: Fraction
+    quantum: Fraction  # seconds; answers leave at multiples of it after the last slot
+    footage: Footage
+
+    @property
+    def r(self) -> int:
+        """Frames of the longest protected segment; 0 when nothing is protected."""
+        return 0 if self.k == 0 else int(self.rho * self.footage.fps)
+
+    def moment(self, frame: int) -> datetime:
+        """When a frame was filmed, to the microsecond."""
+        return self.starts + timedelta(microseconds=round(frame * 1_000_000 / self.footage.fps))
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The chunks of a table: chunk j reads frames [first + j*step, first + j*step + size)."""
+
+    first: int
+    count: int
+    size: int
+    step: int
+
+    def frames(self, chunk: int) -> Span:
+        start = self.first + chunk * self.step
+        return start, start + self.size
+
+    def span_frames(self, chunks: Span) -> Span:
+        """Frames from the first frame of the first chunk to the last of the last (chunks must not be empty)."""
+        return self.frames(chunks[0])[0], self.frames(chunks[1] - 1)[1]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A declared column. Trusted ones (chunk, region) are filled by the system."""
+
+    name: str
+    attno: int
+    type: str  # timestamptz, text, float8, boolean, enum
+    type_name: str  # as PostgreSQL spells it, schema-qualified for enums
+    trusted: bool
+    default: str | float | bool | None  # None only for trusted columns
+    labels: tuple[str, ...] | None = None  # of an enum
+
+
+@dataclass(frozen=True)
+class Executable:
+    """An analyst's file, by content."""
+
+    name: str
+    sha256: str
+    content: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A foreign table: SPLIT and PROCESS of one camera."""
+
+    index: int  # its place in the request's "tables"
+    name: str
+    owner: str
+    camera: Camera
+    grid: Grid
+    columns: tuple[Column, ...]  # in attno order, dropped ones left out
+    executable: Executable
+    timeout: Fraction  # seconds; the length of a slot
+    max_rows: int
+    pad: bool
+
+    def chunk_microseconds(self, chunk: int) -> int:
+        """The trusted column chunk: PostgreSQL's microseconds of the chunk's first frame."""
+        return to_pg_microseconds(self.camera.moment(self.grid.frames(chunk)[0]))
+
+    @property
+    def untrusted(self) -> tuple[Column, ...]:
+        return tuple(c for c in self.columns if not c.trusted)
+
+
+#: Evaluates SQL expressions over the trusted columns of some chunks, by PostgreSQL itself:
+#: (expressions, table, chunk span) -> one row of text values per chunk. In an expression the columns are "chunk" and "region".
+Evaluate = Callable[[Sequence[str], Table, Span], list[Key]]
+
+
+@dataclass(frozen=True)
+class TableUse:
+    """Which chunks of a table a release runs."""
+
+    table: Table
+    chunks: tuple[Span, ...]  # disjoint, ascending
+
+    @property
+    def count(self) -> int:
+        return sum(hi - lo for lo, hi in self.chunks)
+
+    def frame_spans(self) -> list[Span]:
+        """Frames read, merged."""
+        spans: list[Span] = []
+        grid = self.table.grid
+        for lo, hi in self.chunks:
+            pieces = [grid.span_frames((lo, hi))] if grid.step <= grid.size else [grid.frames(j) for j in range(lo, hi)]
+            for start, stop in pieces:
+                if spans and start <= spans[-1][1]:
+                    spans[-1] = (spans[-1][0], max(spans[-1][1], stop))
+                else:
+                    spans.append((start, stop))
+        return spans
+
+
+@dataclass(frozen=True)
+class Output:
+    """One released aggregate: what it may change by, and the noise that hides it."""
+
+    label: str  # count(*), sum(v)
+    type: str  # PostgreSQL's type of the column
+    step: Fraction  # the grid on which value and noise live; 1 for counts
+    sensitivity: Fraction  # of one segment, L1 over all keys
+    scale: Fraction  # Laplace scale K * sensitivity / epsilon share; 0 = exact
+    epsilon: Fraction  # its share of the release's epsilon
+    error95: Fraction  # |noise| stays within this with probability 95 %
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the calculus found out about one release."""
+
+    uses: tuple[TableUse, ...]
+    outputs: tuple[Output, ...]  # one per aggregate
+    keys: tuple[Key, ...]  # every group of the answer, in order; ((),) without GROUP BY
+    epsilon: Fraction  # what each camera is charged; 0 when nothing is protected
+    mechanism: str  # "discrete Laplace" or "exact"
+    canonical: str  # the release without names and positions that do not matter: equal text, equal release
+    derivation: dict[str, Any]  # operator tree for EXPLAIN: {"rule", "bound", "inputs": [...]}
+    hints: tuple[str, ...] = ()
