@@ -1,0 +1,45 @@
+"""What the database of a stack holds from the start: the extension and a first role of each kind."""
+
+from __future__ import annotations
+
+import psycopg
+
+from .library import offered_version
+from .postgres import Postgres
+from .terminal import CommandFailed
+
+__all__ = ["bootstrap"]
+
+#: the login roles of a stack and the group roles that make them what they are
+_PEOPLE = {"owner": "privid_owner", "analyst": "privid_analyst"}
+
+
+def bootstrap(postgres: Postgres) -> None:
+    """Creates what is missing and brings the extension to the version of the library; does nothing on a stack that is complete."""
+    try:
+        with postgres.connect(dbname="postgres") as connection:
+            if not connection.execute("SELECT FROM pg_database WHERE datname = 'privid'").fetchall():
+                connection.execute("CREATE DATABASE privid")
+        with postgres.connect() as connection:
+            _extension(connection)
+            _people(connection)
+    except psycopg.Error as error:
+        raise CommandFailed(f"could not prepare the database: {str(error).strip().splitlines()[0]}",
+                            f'See "{postgres.layout.log / "postgresql.log"}".') from None
+
+
+def _extension(connection: psycopg.Connection[tuple[object, ...]]) -> None:
+    installed = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'privid'").fetchone()
+    if installed is None:
+        connection.execute("CREATE EXTENSION privid")
+    elif installed[0] != offered_version():
+        connection.execute("ALTER EXTENSION privid UPDATE")
+    # the engine's own role; the socket's directory is private, so it needs no password
+    connection.execute("ALTER ROLE privid_engine LOGIN")
+
+
+def _people(connection: psycopg.Connection[tuple[object, ...]]) -> None:
+    for person, group in _PEOPLE.items():
+        if not connection.execute("SELECT FROM pg_roles WHERE rolname = %s", (person,)).fetchall():
+            connection.execute(f"CREATE ROLE {person} LOGIN IN ROLE {group}")
+        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {person} AUTHORIZATION {person}")

@@ -1,0 +1,195 @@
+"""Where a stack keeps its things, and as whom its PostgreSQL runs."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import pwd
+import stat
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .terminal import CommandFailed
+
+__all__ = ["Account", "Layout", "default_data"]
+
+#: Linux's limit for the path of a Unix socket, without the closing zero
+_SOCKET_PATH = 107
+#: whom PostgreSQL runs as when the stack is started by root: the first that exists
+_ACCOUNTS = ("privid", "postgres")
+
+
+def default_data() -> Path:
+    """The stack that is meant when --data is not given."""
+    if os.geteuid() == 0:
+        return Path("/var/lib/privid/default")
+    base = os.environ.get("XDG_DATA_HOME", "")
+    return (Path(base) if base.startswith("/") else Path.home() / ".local" / "share") / "privid" / "default"
+
+
+@dataclass(frozen=True)
+class Account:
+    """An operating-system user."""
+
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+
+    @property
+    def is_self(self) -> bool:
+        return self.uid == os.geteuid()
+
+    def popen(self) -> dict[str, Any]:
+        """Arguments for subprocess that run a program as this user."""
+        return {} if self.is_self else {"user": self.uid, "group": self.gid, "extra_groups": list(self.groups)}
+
+    def reaches(self, directory: Path) -> bool:
+        """Whether the user may walk down to a directory; asked of the system itself, which knows every kind of permission."""
+        return subprocess.run(["/usr/bin/test", "-x", str(directory)], cwd="/", check=False, **self.popen()).returncode == 0
+
+    @staticmethod
+    def of(uid: int) -> Account:
+        try:
+            entry = pwd.getpwuid(uid)
+        except KeyError:  # a number without a name, as in many containers
+            return Account(uid, os.getegid() if uid == os.geteuid() else uid, ())
+        return Account(uid, entry.pw_gid, tuple(os.getgrouplist(entry.pw_name, entry.pw_gid)))
+
+    @staticmethod
+    def for_postgres() -> Account:
+        """Ourselves; for root, which PostgreSQL refuses, somebody with fewer rights."""
+        if os.geteuid() != 0:
+            return Account.of(os.geteuid())
+        for name in _ACCOUNTS:
+            with contextlib.suppress(KeyError):
+                return Account.of(pwd.getpwnam(name).pw_uid)
+        raise CommandFailed("there is no user that PostgreSQL could run as",
+                            "PostgreSQL does not run as root. Create a user: adduser --system --group privid")
+
+
+class Layout:
+    """The folders of one stack, and what is remembered about it between commands."""
+
+    def __init__(self, data: Path) -> None:
+        self.data = data if data.is_absolute() else Path.cwd() / data
+        with contextlib.suppress(OSError):
+            self.data = self.data.resolve()
+        self.pg = self.data / "pg"
+        self.log = self.data / "log"
+        self.lib = self.data / "lib"
+        self.cache = self.data / "cache"
+        self.state = self.data / "state"
+
+    @property
+    def exists(self) -> bool:
+        try:
+            return (self.pg / "PG_VERSION").exists()
+        except PermissionError:
+            raise self._foreign() from None
+
+    def check_mine(self) -> None:
+        """A stack is started and stopped by whom it belongs to: root writing into a user's folders would be led astray by links."""
+        if self.data.exists() and self.data.stat().st_uid != os.geteuid() and self.exists:
+            raise self._foreign()
+
+    def _foreign(self) -> CommandFailed:
+        try:
+            whose = pwd.getpwuid(self.data.stat().st_uid).pw_name
+        except (KeyError, OSError):
+            whose = "somebody else"
+        return CommandFailed(f'the stack in "{self.data}" belongs to {whose}',
+                             "Run the command as that user, or use --data for a stack of your own.")
+
+    @property
+    def mark(self) -> str:
+        """A short name of this data directory, for things that must live elsewhere."""
+        return hashlib.sha256(os.fsencode(self.data)).hexdigest()[:12]
+
+    # What is remembered
+
+    def remembered(self) -> dict[str, Any]:
+        try:
+            known = json.loads((self.state / "stack.json").read_text())
+        except (OSError, ValueError):
+            return {}
+        return known if isinstance(known, dict) else {}
+
+    def remember(self, **facts: Any) -> None:
+        new = self.state / "stack.json.new"
+        new.write_text(json.dumps(self.remembered() | facts, indent=1) + "\n")
+        new.rename(self.state / "stack.json")
+
+    @property
+    def port(self) -> int | None:
+        """The TCP port on localhost, or None: reachable by its socket only."""
+        return self.remembered().get("port") or None
+
+    @property
+    def socket_port(self) -> int:
+        """The number in the name of PostgreSQL's socket, which lives in a directory of its own: it collides with nobody."""
+        return self.port or 5432
+
+    @property
+    def videos(self) -> Path:
+        return Path(self.remembered().get("videos") or self.data / "videos")
+
+    @property
+    def run(self) -> Path:
+        """The directory of the sockets."""
+        return Path(self.remembered().get("run") or self.data / "run")
+
+    @property
+    def engine_socket(self) -> Path:
+        return self.run / "engine.sock"
+
+    @property
+    def account(self) -> Account:
+        """Whom PostgreSQL runs as: whoever owns its files, once there are any."""
+        return Account.of(self.pg.stat().st_uid) if self.exists else Account.for_postgres()
+
+    # Making it
+
+    def create(self, videos: Path | None) -> None:
+        """Makes what is missing; harmless on a stack that exists."""
+        account = self.account
+        try:
+            self.data.mkdir(parents=True, exist_ok=True)
+            for folder, mode in ((self.log, 0o755), (self.lib, 0o755), (self.cache, 0o700), (self.state, 0o755)):
+                folder.mkdir(mode=mode, exist_ok=True)
+            if videos is None and not self.remembered().get("videos"):
+                self.videos.mkdir(exist_ok=True)
+        except OSError as error:
+            raise CommandFailed(f'could not create the data directory "{self.data}": {error.strerror}',
+                                "Choose a directory that you may write to with --data.") from None
+        if videos is not None:
+            self.remember(videos=str(videos.absolute()))
+        if not self.videos.is_dir():
+            raise CommandFailed(f'video directory "{self.videos}" does not exist', "Create it, or give another one with --videos.")
+        self._create_run(account)
+
+    def _create_run(self, account: Account) -> None:
+        """A private directory for the sockets: in the data directory, or elsewhere when that path is too long for a socket."""
+        wanted = self.data / "run"
+        if len(os.fsencode(wanted / ".s.PGSQL.65535")) <= _SOCKET_PATH:
+            wanted.mkdir(mode=0o700, exist_ok=True)
+            self.remember(run=None)
+        else:
+            known = self.remembered().get("run")
+            wanted = Path(known) if known and _is_private(Path(known), account) else Path(tempfile.mkdtemp(prefix="privid-", dir="/tmp"))
+            self.remember(run=str(wanted))
+        wanted.chmod(0o700)
+        if wanted.stat().st_uid != account.uid:
+            os.chown(wanted, account.uid, account.gid)
+
+
+def _is_private(directory: Path, account: Account) -> bool:
+    try:
+        info = directory.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(info.st_mode) and info.st_uid == account.uid and not info.st_mode & 0o077

@@ -1,0 +1,65 @@
+"""The command privid: one file per subcommand, each with a parser and a function."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import privid
+
+from .terminal import CommandFailed
+
+__all__ = ["COMMANDS", "main", "parser"]
+
+#: subcommand -> its module; the module has summary, arguments(parser) and run(options)
+COMMANDS = {
+    "up": "up",
+    "down": "down",
+    "status": "status",
+    "psql": "psql",
+    "upload": "upload",
+    "try": "try_",
+    "doctor": "doctor",
+}
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    top = argparse.ArgumentParser(prog="privid", description="Duration-private answers about video, in PostgreSQL.",
+                                  epilog="privid COMMAND --help tells more about a command.")
+    top.add_argument("--version", action="version", version=f"privid {privid.__version__}")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, module in COMMANDS.items():
+        command = import_module(f".{module}", __package__)
+        sub = commands.add_parser(name, help=command.SUMMARY, description=command.__doc__,
+                                  formatter_class=argparse.RawDescriptionHelpFormatter)
+        command.arguments(sub)
+        sub.set_defaults(run=command.run)
+    return top
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The exit code: 0 done, 1 failed, 2 wrong usage, 3 not running (status)."""
+    options = parser().parse_args(argv)
+    try:
+        return int(options.run(options))
+    except CommandFailed as failure:
+        print(f"privid: error: {failure.message}", file=sys.stderr)
+        if failure.hint:
+            print(f"HINT:  {failure.hint}", file=sys.stderr)
+        return 1
+    except PermissionError as error:
+        print(f'privid: error: could not use "{error.filename}": {error.strerror}', file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # the reader of our output went away, as in privid ... | head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

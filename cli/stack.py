@@ -1,0 +1,122 @@
+"""An embedded stack: PostgreSQL with the extension, and the engine, in one data directory."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import shlex
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from .bootstrap import bootstrap
+from .daemon import Engine
+from .layout import Layout, default_data
+from .library import copy_into, prune
+from .postgres import Postgres
+from .terminal import CommandFailed, progress
+
+__all__ = ["Piece", "Stack"]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One process of a stack, for status."""
+
+    name: str
+    running: bool
+    detail: str
+
+
+class Stack:
+    """All that the commands do with a stack."""
+
+    def __init__(self, data: Path | None = None) -> None:
+        self.layout = Layout(data or default_data())
+        self.postgres = Postgres(self.layout)
+        self.engine = Engine(self.layout)
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One up or down at a time; the lock goes with the process that holds it."""
+        self.layout.state.mkdir(parents=True, exist_ok=True)
+        with (self.layout.state / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def up(self, port: int | None = None, videos: Path | None = None) -> None:
+        """Creates what does not exist, starts what does not run, restarts what runs with settings of the past."""
+        layout = self.layout
+        layout.check_mine()
+        foreign = not layout.exists and layout.data.is_dir() and any(p.name not in _OWN for p in layout.data.iterdir())
+        if foreign:
+            raise CommandFailed(f'directory "{layout.data}" is not empty and does not hold a stack',
+                                "Give a new or empty directory with --data.")
+        with progress(6) as bar:
+            bar.step("creating the data directory")
+            layout.create(videos)
+            with self._alone():
+                if port is not None and port != (layout.port or 0):
+                    _check_free(port)
+                    layout.remember(port=port or None)
+                bar.step("creating the database cluster")
+                self.postgres.create()
+                bar.step("configuring PostgreSQL")
+                place = copy_into(layout.lib, self.postgres.build)
+                changed = self.postgres.configure(place)
+                bar.step("starting PostgreSQL")
+                if changed or (self.postgres.pid() is not None and not self.postgres.answers()):
+                    self.engine.stop()
+                    self.postgres.stop()
+                if self.postgres.pid() is None:
+                    self.postgres.start()
+                prune(layout.lib, place)
+                bootstrap(self.postgres)
+                bar.step("starting the engine")
+                if self.engine.pid() is None or self.engine.outdated() or self.engine.answers() is None:
+                    self.engine.stop()
+                    self.engine.start()
+                bar.step("done")
+
+    def down(self) -> bool:
+        """Engine first, then PostgreSQL; True when anything ran."""
+        if not self.layout.data.is_dir():
+            return False
+        self.layout.check_mine()
+        with self._alone():
+            engine = self.engine.stop()
+            postgres = self.postgres.stop()
+            with contextlib.suppress(OSError):
+                self.postgres.mount_point.rmdir()
+        return engine or postgres
+
+    def pieces(self) -> list[Piece]:
+        """What runs and what does not."""
+        postgres, engine = self.postgres.pid(), self.engine.pid()
+        ready = postgres is not None and self.postgres.answers()
+        version = self.engine.answers() if engine is not None else None
+        return [
+            Piece("PostgreSQL", ready, f"pid {postgres}, {'answers' if ready else 'does not answer'}" if postgres else "not running"),
+            Piece("engine", version is not None,
+                  f"pid {engine}, {f'version {version}' if version else 'does not answer'}" if engine else "not running"),
+        ]
+
+    def psql_line(self, user: str = "analyst") -> str:
+        """What to type to get in."""
+        port = f" -p {self.layout.socket_port}" if self.layout.socket_port != 5432 else ""
+        return f"psql -h {shlex.quote(str(self.layout.run))}{port} -U {user} privid"
+
+
+#: what may be found in a directory where an earlier start was interrupted
+_OWN = {"pg", "pg.new", "run", "log", "lib", "videos", "cache", "state"}
+
+
+def _check_free(port: int) -> None:
+    if port:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError as error:
+                raise CommandFailed(f"could not use port {port}: {error.strerror}", "Choose another one with --port.") from None

@@ -1,0 +1,42 @@
+"""Creates a stack if there is none in the data directory, and starts what is not running.
+
+A stack is a PostgreSQL with the extension privid, and the engine. It is reachable by a socket in a private directory, and
+disturbs no other PostgreSQL on the machine. Several stacks run side by side, each in a data directory of its own. It has a
+database privid with the roles privid (superuser), owner and analyst.
+
+Started by root, PostgreSQL runs as the user privid or postgres; started by anybody else, it runs as that user.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from pathlib import Path
+
+from .options import data_option, port_number
+from .stack import Stack
+
+__all__ = ["SUMMARY", "arguments", "run"]
+
+SUMMARY = "create and start a stack: PostgreSQL and the engine"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    data_option(parser)
+    parser.add_argument("--port", metavar="N", type=port_number, default=None,
+                        help="also listen on 127.0.0.1:N, with passwords (0: no longer; default: as last time, at first not)")
+    parser.add_argument("--videos", metavar="PATH", type=Path, default=None,
+                        help="directory that cameras read from (default: as last time, at first DIR/videos)")
+
+
+def run(options: argparse.Namespace) -> int:
+    stack = Stack(options.data)
+    stack.up(port=options.port, videos=options.videos)
+    data = f" --data {shlex.quote(str(stack.layout.data))}" if options.data else ""
+    print(f"The stack in {stack.layout.data} is running; videos are read from {stack.layout.videos}.")
+    print(f"    {stack.psql_line()}")
+    print(f"or  privid psql{data} -- -U analyst        (roles: analyst, owner, privid)")
+    if stack.layout.port:
+        print(f"It also listens on 127.0.0.1:{stack.layout.port}, for roles with a password (ALTER ROLE analyst PASSWORD '...').")
+    print(f"End it with: privid down{data}")
+    return 0
