@@ -1,0 +1,1 @@
+"""The daemon that wires the rooms: sockets in, answers out."""

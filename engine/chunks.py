@@ -1,0 +1,156 @@
+"""The chunk cache: what a program said about a chunk is kept, so that a second query over the same table runs nothing.
+
+An entry is found by everything that the program could see or that decides how its output is read. Whether an entry is still here
+decides how many slots a release takes, which everybody can see; therefore entries are weighed by the most they could take, not by what
+they do take, and the least recently used leave first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from privid.model import Table, VideoFile
+
+__all__ = ["ChunkCache", "Entry", "chunk_keys"]
+
+#: changes when entries are laid out, or programs started, in another way
+FORMAT = 1
+DEFAULT_LIMIT = 10 * 1024**3
+_BATCH = 500
+
+Entry = tuple[int, bytes]  # rows, encoded columns
+
+
+def chunk_keys(table: Table, kind: str, runtime: str, chunks: Iterable[int]) -> list[bytes]:
+    """The cache key of each chunk, in order."""
+    camera = table.camera
+    shared = hashlib.sha256(json.dumps([
+        FORMAT, camera.name, str(camera.footage.fps), camera.footage.width, camera.footage.height,
+        table.executable.sha256, kind, runtime, str(table.timeout), table.max_rows, table.grid.size,
+        [[c.name, c.type, c.default, c.labels] for c in table.untrusted],
+    ]).encode())
+    files = camera.footage.files
+    keys: list[bytes] = []
+    at = 0  # chunks ascend, so files that ended before this chunk are never looked at again
+    for chunk in chunks:
+        first, stop = table.grid.frames(chunk)
+        while at < len(files) and files[at].first_frame + files[at].frames <= first:
+            at += 1
+        seen = [[f.sha256, max(first - f.first_frame, 0), min(stop - f.first_frame, f.frames)]
+                for f in _overlapping(files, at, stop)]
+        digest = shared.copy()
+        digest.update(json.dumps([table.chunk_microseconds(chunk), seen]).encode())
+        keys.append(digest.digest())
+    return keys
+
+
+def _overlapping(files: Sequence[VideoFile], at: int, stop: int) -> Iterator[VideoFile]:
+    while at < len(files) and files[at].first_frame < stop:
+        yield files[at]
+        at += 1
+
+
+class ChunkCache:
+    """A SQLite file; safe from several threads. A damaged file is started afresh: it holds nothing that cannot be computed again."""
+
+    def __init__(self, path: Path, limit: int = DEFAULT_LIMIT) -> None:
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._pins: dict[int, int] = {}  # pin -> clock when it was taken
+        self._next_pin = 0
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            self._db = self._open(path)
+        except sqlite3.DatabaseError:
+            for name in (path.name, path.name + "-wal", path.name + "-shm"):
+                path.with_name(name).unlink(missing_ok=True)
+            self._db = self._open(path)
+        path.chmod(0o600)
+        self._clock, self._weight = self._db.execute("SELECT coalesce(max(used), 0), coalesce(sum(weight), 0) FROM chunk").fetchone()
+
+    @staticmethod
+    def _open(path: Path) -> sqlite3.Connection:
+        db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute("PRAGMA synchronous = NORMAL")
+            db.execute("CREATE TABLE IF NOT EXISTS chunk (key BLOB PRIMARY KEY, rows INTEGER NOT NULL, outcome TEXT NOT NULL,"
+                       " weight INTEGER NOT NULL, used INTEGER NOT NULL, body BLOB NOT NULL)")
+            db.execute("CREATE INDEX IF NOT EXISTS chunk_used ON chunk (used, weight)")
+            db.execute("SELECT count(*) FROM (SELECT 1 FROM chunk LIMIT 1)").fetchone()
+        except sqlite3.DatabaseError:
+            db.close()
+            raise
+        return db
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+
+    @contextmanager
+    def pinned(self) -> Iterator[None]:
+        """While inside, what is looked up or kept does not leave."""
+        pin = self.pin()
+        try:
+            yield
+        finally:
+            self.unpin(pin)
+
+    def pin(self) -> int:
+        with self._lock:
+            self._next_pin += 1
+            self._pins[self._next_pin] = self._clock
+            return self._next_pin
+
+    def unpin(self, pin: int) -> None:
+        with self._lock:
+            self._pins.pop(pin, None)
+            self._evict()
+
+    def known(self, keys: Sequence[bytes], *, touch: bool) -> set[bytes]:
+        """Which of these are here; `touch` counts as a use (EXPLAIN does not)."""
+        found: set[bytes] = set()
+        with self._lock:
+            for start in range(0, len(keys), _BATCH):
+                batch = keys[start:start + _BATCH]
+                marks = ",".join("?" * len(batch))
+                found.update(key for (key,) in self._db.execute(f"SELECT key FROM chunk WHERE key IN ({marks})", batch))
+            if touch and found:
+                self._clock += 1
+                self._db.execute("BEGIN")
+                self._db.executemany("UPDATE chunk SET used = ? WHERE key = ?", [(self._clock, key) for key in found])
+                self._db.execute("COMMIT")
+        return found
+
+    def get(self, key: bytes) -> Entry | None:
+        with self._lock:
+            found: Entry | None = self._db.execute("SELECT rows, body FROM chunk WHERE key = ?", (key,)).fetchone()
+        return found
+
+    def put(self, key: bytes, rows: int, outcome: str, weight: int, body: bytes) -> None:
+        """Keep an entry; `weight` is the most that any output of this table could take."""
+        with self._lock:
+            self._clock += 1
+            (old,) = self._db.execute("SELECT coalesce(sum(weight), 0) FROM chunk WHERE key = ?", (key,)).fetchone()
+            self._db.execute("INSERT OR REPLACE INTO chunk VALUES (?, ?, ?, ?, ?, ?)",
+                             (key, rows, outcome, weight, self._clock, body))
+            self._weight += weight - old
+            self._evict()
+
+    def _evict(self) -> None:
+        floor = min(self._pins.values(), default=self._clock)
+        while self._weight > self._limit:
+            old = self._db.execute("SELECT key, weight FROM chunk WHERE used <= ? ORDER BY used LIMIT 100", (floor,)).fetchall()
+            if not old:
+                return
+            for key, weight in old:
+                self._db.execute("DELETE FROM chunk WHERE key = ?", (key,))
+                self._weight -= weight
+                if self._weight <= self._limit:
+                    break

@@ -1,0 +1,225 @@
+"""Definitions as the catalog has them, made into cameras and tables; every mistake is named with its option or column.
+
+The same code serves a release and the check at CREATE SERVER and CREATE FOREIGN TABLE, so that what one accepts the other does.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+from privid.errors import ExecutableInvalid, InvalidValue, NoRule
+from privid.model import Camera, Column, Executable, Footage, Grid, Table
+from privid.quantities import parse_duration, parse_number, parse_timestamp
+
+from .rows import row_width
+from .wire import Malformed
+
+__all__ = ["MAX_CHUNK_BYTES", "MAX_ROWS", "Sources", "make_camera", "make_table"]
+
+#: One chunk's rows travel in one block and are held in memory by engine and backend. A program that prints empty rows gets
+#: defaults, so the size of a full block of defaults is bounded too, padded or not.
+MAX_ROWS = 100_000
+MAX_DEFAULT_BYTES = 16 * 1024**2
+#: A few decoded chunks wait in memory at a time.
+MAX_CHUNK_BYTES = 2 * 1024**3
+#: A slot is reserved whole, whatever the program does; a day-long one would block a lane for a typing mistake.
+MAX_TIMEOUT = Fraction(3600)
+MAX_TEXT_DEFAULT = 1024
+
+_QUANTUM_BOUNDS = (Fraction(1, 1000), Fraction(10))
+
+
+class Sources:
+    """What definitions refer to outside the catalog."""
+
+    def __init__(self, open_footage: Callable[[str, Fraction | None], Footage],
+                 make_grid: Callable[..., Grid],
+                 find_executable: Callable[[str, str], Executable | None]) -> None:
+        self.open_footage = open_footage
+        self.make_grid = make_grid
+        self.find_executable = find_executable
+
+
+def make_camera(server: dict[str, Any], sources: Sources) -> Camera:
+    """A foreign server's camera; opens its footage."""
+    name, owner = _text(server, "name"), _text(server, "owner")
+    options = _Options(server, f'server "{name}"')
+    source = options.required("source")
+    starts = parse_timestamp(options.required("starts"), "starts")
+    rho = parse_duration(options.required("rho"), "rho")
+    if rho < 0:
+        raise InvalidValue(f'option "rho" must not be negative, but is {options.required("rho")}',
+                           hint="Write the longest time that a protected event is visible, for example 30s.")
+    k = _whole(options.required("k"), "k", 0, 1_000_000)
+    epsilon = parse_number(options.required("epsilon"), "epsilon")
+    if epsilon <= 0:
+        raise InvalidValue(f'option "epsilon" must be positive, but is {options.required("epsilon")}',
+                           hint="It is the budget of every frame, for example 1.")
+    quantum = parse_duration(options.get("quantum", "100ms"), "quantum")
+    if not _QUANTUM_BOUNDS[0] <= quantum <= _QUANTUM_BOUNDS[1]:
+        raise InvalidValue(f'option "quantum" must be between 1ms and 10s, but is {options.get("quantum", "")}')
+    fps = None
+    if options.has("fps"):
+        fps = parse_number(options.required("fps"), "fps")
+        if not 0 < fps <= 1000:
+            raise InvalidValue(f'option "fps" must be above 0 and at most 1000, but is {options.required("fps")}')
+    return Camera(name=name, owner=owner, starts=starts, rho=rho, k=k, epsilon=epsilon, quantum=quantum,
+                  footage=sources.open_footage(source, fps))
+
+
+def make_table(table: dict[str, Any], index: int, sources: Sources, *, missing: Callable[[str], None] | None = None) -> Table:
+    """A foreign table. `missing` is told of an executable that is not uploaded yet; without it that is an error."""
+    name, owner = _text(table, "name"), _text(table, "owner")
+    options = _Options(table, f'foreign table "{name}"')
+    for later in ("mask", "regions"):
+        if options.has(later):
+            raise NoRule(f'option "{later}" is not supported yet',
+                         hint=f'Leave the option "{later}" out: the table then reads the whole picture.')
+    timeout = parse_duration(options.required("timeout"), "timeout")
+    if not 0 < timeout <= MAX_TIMEOUT:
+        raise InvalidValue(f'option "timeout" must be above 0s and at most 1h, but is {options.required("timeout")}',
+                           hint="It is the time that a program may take for one chunk.")
+    max_rows = _whole(options.required("max_rows"), "max_rows", 1, MAX_ROWS)
+    pad = _boolean(options.get("pad", "off"), "pad")
+    begin = parse_timestamp(options.required("begin"), "begin")
+    end = parse_timestamp(options.required("end"), "end")
+    chunk = parse_duration(options.required("chunk"), "chunk")
+    stride = parse_duration(options.get("stride", "0s"), "stride")
+    wanted = options.required("executable")
+    columns = make_columns(table, name)
+    width = sum(row_width(column, 0) for column in columns if not column.trusted)
+    if width * max_rows > MAX_DEFAULT_BYTES:
+        raise InvalidValue(f'option "max_rows" would allow {width * max_rows} bytes of default rows per chunk, '
+                           f"but the limit is {MAX_DEFAULT_BYTES}", hint='Lower "max_rows", or shorten the defaults.')
+    server = table.get("server")
+    if not isinstance(server, dict):
+        raise Malformed("table without a server")
+    camera = make_camera(server, sources)
+    grid = sources.make_grid(camera.starts, camera.footage, begin, end, chunk, stride)
+    size = grid.size * camera.footage.width * camera.footage.height * 3
+    if size > MAX_CHUNK_BYTES:
+        fitting = MAX_CHUNK_BYTES // (camera.footage.width * camera.footage.height * 3)
+        raise InvalidValue(f'option "chunk" makes chunks of {grid.size} frames, but at most {fitting} fit into memory',
+                           hint="Choose a shorter chunk.")
+    executable = sources.find_executable(owner, wanted)
+    if executable is None:
+        hint = f"Upload it as role \"{owner}\": SELECT privid.upload('{wanted}', ...), or privid upload FILE."
+        if missing is None:
+            raise ExecutableInvalid(f'executable "{wanted}" does not exist', hint=hint)
+        missing(f'executable "{wanted}" does not exist yet; upload it before the first query')
+        executable = Executable(wanted, "", b"")
+    return Table(index=index, name=name, owner=owner, camera=camera, grid=grid, columns=columns, executable=executable,
+                 timeout=timeout, max_rows=max_rows, pad=pad)
+
+
+def make_columns(table: dict[str, Any], name: str) -> tuple[Column, ...]:
+    """The declared columns, in attno order."""
+    given = table.get("columns")
+    if not isinstance(given, list):
+        raise Malformed("table without columns")
+    return tuple(sorted((_column(column, name) for column in given), key=lambda column: column.attno))
+
+
+def _column(given: Any, table: str) -> Column:
+    if not isinstance(given, dict) or not isinstance(given.get("attno"), int):
+        raise Malformed("column without a number")
+    name, kind = _text(given, "name"), _text(given, "type")
+    attno: int = given["attno"]
+    trusted = {"chunk": "timestamptz", "region": "text"}.get(name)
+    if trusted is not None:
+        if kind != trusted:
+            raise InvalidValue(f'column "{name}" of foreign table "{table}" must have type {trusted}, but has type {kind}',
+                               hint="It is filled by the system. Declare it with that type, or give the program's column another name.")
+        return Column(name, attno, kind, kind, True, None)
+    if kind not in ("text", "float8", "boolean", "enum"):
+        raise InvalidValue(f'column "{name}" of foreign table "{table}" has type {kind}, which a program cannot fill',
+                           hint="Use text, double precision, boolean or an enum type. Times can be computed from the column chunk.")
+    labels: tuple[str, ...] | None = None
+    if kind == "enum":
+        if not isinstance(given.get("labels"), list) or not all(isinstance(label, str) for label in given["labels"]):
+            raise Malformed("enum without labels")
+        labels = tuple(given["labels"])
+    type_name = given.get("type_name")
+    return Column(name, attno, kind, type_name if isinstance(type_name, str) else kind, False,
+                  _default(given, name, kind, labels, table), labels)
+
+
+def _default(given: dict[str, Any], name: str, kind: str, labels: tuple[str, ...] | None, table: str) -> str | float | bool:
+    where = f'column "{name}" of foreign table "{table}"'
+    example = {"float8": "DEFAULT 0", "boolean": "DEFAULT false"}.get(kind, "DEFAULT ''")
+    if labels:
+        example = "DEFAULT '" + labels[0].replace("'", "''") + "'"
+    if given.get("default_error") is not None:
+        raise InvalidValue(f"default of {where} is not a constant",
+                           hint=f"The default is the value of a chunk whose program failed. Write a constant, for example {example}.")
+    text = given.get("default")
+    if not isinstance(text, str):
+        raise InvalidValue(f"{where} has no default",
+                           hint=f"The default is the value of a chunk whose program failed. Add one, for example {example}.")
+    if kind == "boolean":
+        return _boolean(text, name)
+    if kind == "float8":
+        try:
+            number = float(text)
+        except ValueError:
+            number = math.nan
+        if not math.isfinite(number):
+            raise InvalidValue(f"default of {where} must be a finite number", hint=f"Write for example {example}.")
+        return number
+    if labels is not None and text not in labels:
+        raise InvalidValue(f"default of {where} is not a label of its type")
+    if len(text.encode()) > MAX_TEXT_DEFAULT:
+        raise InvalidValue(f"default of {where} has {len(text.encode())} bytes, but the limit is {MAX_TEXT_DEFAULT}")
+    return text
+
+
+class _Options:
+    """Options of a server or a table, by name."""
+
+    def __init__(self, holder: dict[str, Any], where: str) -> None:
+        options = holder.get("options")
+        if not isinstance(options, dict) or not all(isinstance(value, str) for value in options.values()):
+            raise Malformed("options are not text")
+        self._options: dict[str, str] = options
+        self._where = where
+
+    def has(self, name: str) -> bool:
+        return name in self._options
+
+    def get(self, name: str, default: str) -> str:
+        return self._options.get(name, default)
+
+    def required(self, name: str) -> str:
+        try:
+            return self._options[name]
+        except KeyError:
+            shown = '"end"' if name == "end" else name
+            raise InvalidValue(f'option "{name}" of {self._where} is missing',
+                               hint=f"Add it: OPTIONS ({shown} '...').") from None
+
+
+def _text(holder: dict[str, Any], name: str) -> str:
+    value = holder.get(name)
+    if not isinstance(value, str):
+        raise Malformed("a name is not text")
+    return value
+
+
+def _whole(text: str, option: str, low: int, high: int) -> int:
+    if not re.fullmatch(r"\s*[0-9]{1,9}\s*", text) or not low <= int(text) <= high:
+        raise InvalidValue(f'option "{option}" must be a whole number between {low} and {high}, but is "{text}"')
+    return int(text)
+
+
+def _boolean(text: str, name: str) -> bool:
+    # PostgreSQL's own spellings, written out
+    word = text.strip().lower()
+    if word in ("on", "true", "yes", "1", "t", "y"):
+        return True
+    if word in ("off", "false", "no", "0", "f", "n"):
+        return False
+    raise InvalidValue(f'invalid value for "{name}": "{text}"', hint="Write on or off.")

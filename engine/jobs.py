@@ -1,0 +1,89 @@
+"""What is under way: a job is one table's chunks that must run, a slot is one of them on the timetable."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+from privid.model import Table
+
+from .cancel import Cancelled
+from .timetable import Place
+
+__all__ = ["Job", "Slot", "State"]
+
+
+class State(Enum):
+    """Of a slot; only the first three are under way."""
+
+    WAITING = "waiting"  # its frames are not decoded yet
+    READY = "ready"
+    RUNNING = "running"  # handed to its lane
+    DONE = "done"  # its rows are in the chunk cache
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+@dataclass(eq=False)
+class Slot:
+    """One chunk to run. The runner's lock guards everything but `finished`."""
+
+    key: bytes
+    chunk: int
+    place: Place
+    job: Job
+    users: set[Job]  # the jobs that want its rows: a slot is shared with later releases over the same table
+    state: State = State.WAITING
+    frames: Path | None = None
+    error: BaseException | None = None
+    finished: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def over(self) -> bool:
+        return self.state in (State.DONE, State.FAILED, State.CANCELLED)
+
+    def wait(self) -> None:
+        """Until the rows are in the chunk cache."""
+        self.finished.wait()
+        if self.error is not None:
+            raise self.error
+        if self.state is State.CANCELLED:
+            raise Cancelled
+
+
+@dataclass(eq=False)
+class Job:
+    """One table's chunks for one release."""
+
+    ident: str
+    table: Table
+    kind: str
+    folder: Path  # in the scratch: the program and the decoded chunks
+    own: list[Slot] = field(default_factory=list)  # in order of their frames
+    wanted: dict[bytes, Slot] = field(default_factory=dict)  # own ones, and those shared with earlier jobs
+    left: int = 0  # own slots that are not over
+    held: int = 0  # own slots whose frames are in memory
+    decoding: bool = True
+    outcomes: dict[str, int] = field(default_factory=dict)  # of own slots that ran
+
+    def wait(self, key: bytes) -> None:
+        """Until this chunk's rows are in the cache, where they may have been all along."""
+        slot = self.wanted.get(key)
+        if slot is not None:
+            slot.wait()
+
+    def wait_all(self) -> None:
+        for slot in self.wanted.values():
+            slot.wait()
+
+    @property
+    def end(self) -> int | None:
+        """When the last slot ends by the timetable; None when nothing had to run."""
+        return _latest(slot.place for slot in self.wanted.values())
+
+
+def _latest(places: Iterable[Place]) -> int | None:
+    return max((place.end for place in places), default=None)

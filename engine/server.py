@@ -1,0 +1,221 @@
+"""The Unix socket: who may connect, how many, and what happens when a peer goes away.
+
+One thread per connection reads a request, serves it, and reads the next. One more thread watches the connections whose request is
+being served: a peer that closes its end (a cancelled statement, a killed backend) cancels the work at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from privid.errors import EngineUnavailable
+
+from .cancel import Cancel, Cancelled
+from .log import Log
+from .wire import HELLO_LIMIT, LIMIT, Malformed, pack_json, read_message
+
+__all__ = ["Conversation", "Server"]
+
+MAX_CONNECTIONS = 300
+_CREDENTIALS = struct.Struct("3i")
+
+
+class Conversation(Protocol):
+    """What one connection is about (engine.session)."""
+
+    greeted: bool
+
+    def serve(self, kind: str, body: bytes, send: Callable[[bytes], None]) -> None:
+        """Answer one message. Malformed ends the connection, Cancelled too."""
+
+    def close(self) -> None:
+        """The connection is gone: drop what belongs to it."""
+
+
+class Server:
+    """Listens on a path until stopped."""
+
+    def __init__(self, path: Path, peer_uid: int, begin: Callable[[Cancel], Conversation], log: Log,
+                 limit: int = MAX_CONNECTIONS) -> None:
+        self._path = path
+        self._peers = {peer_uid, os.getuid()}
+        self._begin = begin
+        self._log = log
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._open: dict[socket.socket, Cancel] = {}
+        self._threads: set[threading.Thread] = set()
+        self._stop_read, self._stop_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._watcher = Watcher()
+        self._listener = self._listen(peer_uid)
+
+    def _listen(self, peer_uid: int) -> socket.socket:
+        self._path.unlink(missing_ok=True)  # the data directory's lock is ours, so a socket found here is stale
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        before = os.umask(0o177)
+        try:
+            listener.bind(str(self._path))
+        finally:
+            os.umask(before)
+        if os.getuid() == 0:
+            os.chown(self._path, peer_uid, -1)
+        elif peer_uid != os.getuid():
+            self._path.chmod(0o666)  # another user must reach it; who he is, is checked below
+        listener.listen(64)
+        listener.setblocking(False)
+        return listener
+
+    def stop(self) -> None:
+        """Make serve() return. Safe in a signal handler."""
+        with contextlib.suppress(OSError):  # full: it has been told often enough
+            os.write(self._stop_write, b"x")
+
+    def serve(self) -> None:
+        poll = select.poll()
+        poll.register(self._listener, select.POLLIN)
+        poll.register(self._stop_read, select.POLLIN)
+        try:
+            while not any(fd == self._stop_read for fd, _ in poll.poll()):
+                self._accept()
+        finally:
+            self._shut()
+
+    def _accept(self) -> None:
+        try:
+            sock, _ = self._listener.accept()
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self._log.write("accept failed", errno=error.errno)  # out of descriptors, most likely: wait for some to come back
+            threading.Event().wait(0.05)
+            return
+        sock.setblocking(True)
+        pid, uid, _ = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+        if uid not in self._peers:
+            self._log.write("peer refused", uid=uid, pid=pid)
+            sock.close()
+            return
+        with self._lock:
+            crowded = len(self._open) >= self._limit
+            if not crowded:
+                cancel = self._open[sock] = Cancel()
+                thread = threading.Thread(target=self._run, args=(sock, cancel, pid), name=f"connection {pid}", daemon=True)
+                self._threads.add(thread)
+        if crowded:
+            self._log.write("connection refused", reason="limit", limit=self._limit)
+            self._farewell(sock)
+            return
+        thread.start()
+
+    def _farewell(self, sock: socket.socket) -> None:
+        try:
+            sock.settimeout(1)
+            sock.sendall(pack_json("E", EngineUnavailable(
+                f"the engine has reached its limit of {self._limit} connections",
+                hint="Close sessions that are not in use, or try again later.").as_message()))
+        except OSError:
+            pass
+        finally:
+            sock.close()
+
+    def _run(self, sock: socket.socket, cancel: Cancel, pid: int) -> None:
+        conversation: Conversation | None = None
+        try:
+            conversation = self._begin(cancel)
+            while (message := read_message(sock, LIMIT if conversation.greeted else HELLO_LIMIT)) is not None:
+                self._watcher.watch(sock, cancel)
+                try:
+                    conversation.serve(*message, sock.sendall)
+                finally:
+                    self._watcher.forget(sock)
+                message = None  # an idle connection keeps no request
+        except Cancelled:
+            self._log.write("request cancelled", pid=pid)
+        except Malformed as error:
+            self._log.write("malformed message", pid=pid, reason=str(error))  # our own words, never the peer's
+        except OSError as error:
+            self._log.write("connection lost", pid=pid, errno=error.errno)
+        except Exception as error:
+            self._log.failure("connection failed", error, pid=pid)
+        finally:
+            cancel.set()
+            if conversation is not None:
+                try:
+                    conversation.close()
+                except Exception as error:
+                    self._log.failure("connection not closed cleanly", error, pid=pid)
+            sock.close()
+            with self._lock:
+                self._open.pop(sock, None)
+                self._threads.discard(threading.current_thread())
+
+    def _shut(self) -> None:
+        self._listener.close()
+        self._path.unlink(missing_ok=True)
+        with self._lock:
+            left, threads = list(self._open.items()), list(self._threads)
+        for sock, cancel in left:
+            cancel.set()
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+        for thread in threads:
+            thread.join(5)
+        self._watcher.stop()
+        os.close(self._stop_read)
+
+
+class Watcher:
+    """Tells when the peer of a connection that is being served has gone."""
+
+    def __init__(self) -> None:
+        self._epoll = select.epoll()
+        self._lock = threading.Lock()
+        self._watched: dict[int, Cancel] = {}
+        self._stopped = False
+        self._wake_read, self._wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._epoll.register(self._wake_read, select.EPOLLIN)
+        self._thread = threading.Thread(target=self._run, name="watcher", daemon=True)
+        self._thread.start()
+
+    def watch(self, sock: socket.socket, cancel: Cancel) -> None:
+        with self._lock:
+            self._watched[sock.fileno()] = cancel
+            self._epoll.register(sock.fileno(), select.EPOLLRDHUP | select.EPOLLONESHOT)
+
+    def forget(self, sock: socket.socket) -> None:
+        with self._lock:
+            if self._watched.pop(sock.fileno(), None) is not None:
+                self._epoll.unregister(sock.fileno())
+
+    def stop(self) -> None:
+        self._stopped = True
+        os.write(self._wake_write, b"x")
+        self._thread.join(5)
+
+    def _run(self) -> None:
+        while True:
+            for fd, _ in self._epoll.poll():
+                if self._stopped:
+                    return
+                with self._lock:
+                    cancel = self._watched.get(fd)
+                    # The number may have passed to a newer connection since the event: look again.
+                    if cancel is not None and not _gone(fd):
+                        self._epoll.modify(fd, select.EPOLLRDHUP | select.EPOLLONESHOT)
+                        cancel = None
+                if cancel is not None:
+                    cancel.set()
+
+
+def _gone(fd: int) -> bool:
+    poll = select.poll()
+    poll.register(fd, select.POLLRDHUP)
+    return bool(poll.poll(0))

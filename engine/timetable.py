@@ -1,0 +1,81 @@
+"""The public timetable: which chunk runs on which lane, from when to when.
+
+All times are integer nanoseconds of the monotonic clock, so that slot i of a reservation begins at exactly start + i * pitch. Every
+decision here is made from public facts only: how many chunks, the table's timeout, what was reserved before. Nothing that a chunk
+does or shows can move another chunk's slot.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+__all__ = ["NANO", "Place", "Timetable", "deadline", "nanoseconds"]
+
+NANO = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Place:
+    """One slot: a lane, and when it begins. It lasts one pitch."""
+
+    lane: int
+    begin: int
+    pitch: int
+
+    @property
+    def end(self) -> int:
+        return self.begin + self.pitch
+
+    def later(self, slots: int) -> Place:
+        return Place(self.lane, self.begin + slots * self.pitch, self.pitch)
+
+
+class Timetable:
+    """When each lane is free. Not thread-safe: the runner holds its lock around it."""
+
+    def __init__(self, lanes: int) -> None:
+        self.free_at = [0] * lanes
+
+    def reserve(self, count: int, pitch: int, earliest: int) -> list[Place]:
+        """Slots for `count` chunks in order, each on the lane that is free first (ties: lowest number).
+
+        >>> [(p.lane, p.begin) for p in Timetable(2).reserve(3, 10, 100)]
+        [(0, 100), (1, 100), (0, 110)]
+        """
+        lanes = [(max(free, earliest), lane) for lane, free in enumerate(self.free_at)]
+        heapq.heapify(lanes)
+        places: list[Place] = []
+        for _ in range(count):
+            begin, lane = lanes[0]
+            place = Place(lane, begin, pitch)
+            heapq.heapreplace(lanes, (place.end, lane))
+            self.free_at[lane] = place.end
+            places.append(place)
+        return places
+
+    def slip(self, lane: int, by: int) -> None:
+        """Everything reserved on a lane has moved back (always by whole slots)."""
+        self.free_at[lane] += by
+
+    def release(self, lane: int, remaining: Iterable[Place]) -> None:
+        """After a cancel: the lane is free when the last slot still reserved on it ends."""
+        self.free_at[lane] = max((place.end for place in remaining), default=0)
+
+    def finish(self, count: int, pitch: int, earliest: int) -> int:
+        """When `count` slots would end if they were reserved now (for EXPLAIN; reserves nothing)."""
+        trial = Timetable(len(self.free_at))
+        trial.free_at = list(self.free_at)
+        return max((place.end for place in trial.reserve(count, pitch, earliest)), default=earliest)
+
+
+def nanoseconds(seconds: Fraction) -> int:
+    """A duration, rounded up to a whole nanosecond."""
+    return -(-seconds.numerator * NANO // seconds.denominator)
+
+
+def deadline(base: int, quantum: int, now: int) -> int:
+    """The first moment base + n * quantum (n at least 1) that has not passed."""
+    return base + max(1, -((base - now) // quantum)) * quantum
