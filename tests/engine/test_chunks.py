@@ -1,0 +1,98 @@
+"""The chunk cache."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from privid.engine.chunks import ChunkCache, chunk_keys
+from privid.model import Camera, Column, Executable, Footage, Grid, Table, VideoFile
+
+FOOTAGE = Footage((VideoFile("a.mp4", "aa", 0, 100), VideoFile("b.mp4", "bb", 100, 100)), Fraction(10), 64, 48)
+CAMERA = Camera("campus", "olga", datetime(2026, 3, 1, tzinfo=UTC), Fraction(1), 1, Fraction(1), Fraction(1, 10), FOOTAGE)
+TABLE = Table(0, "people", "ana", CAMERA, Grid(0, 10, 20, 20),
+              (Column("chunk", 1, "timestamptz", "timestamptz", True, None), Column("n", 2, "float8", "float8", False, 0.0)),
+              Executable("count", "ee", b"x"), Fraction(1), 3, False)
+
+
+def keys(table: Table) -> list[bytes]:
+    return chunk_keys(table, "module", "python-1", range(table.grid.count))
+
+
+def test_equal_definitions_have_equal_keys_and_each_chunk_its_own() -> None:
+    assert keys(TABLE) == keys(replace(TABLE, name="other", owner="bob", index=3, pad=True))
+    assert len(set(keys(TABLE))) == 10
+
+
+@pytest.mark.parametrize("change", [
+    {"executable": Executable("count", "ff", b"x")}, {"timeout": Fraction(2)}, {"max_rows": 4}, {"grid": Grid(1, 9, 20, 20)},
+    {"columns": (replace(TABLE.columns[1], default=1.0),)}, {"columns": (replace(TABLE.columns[1], name="m"),)},
+    {"columns": (replace(TABLE.columns[1], type="enum", labels=("a",), default="a"),)},
+    {"camera": replace(CAMERA, name="plaza")}, {"camera": replace(CAMERA, starts=datetime(2027, 3, 1, tzinfo=UTC))},
+    {"camera": replace(CAMERA, footage=replace(FOOTAGE, fps=Fraction(12)))},
+])
+def test_whatever_the_program_could_see_makes_another_key(change: dict[str, object]) -> None:
+    assert not set(keys(TABLE)) & set(keys(replace(TABLE, **change)))  # type: ignore[arg-type]
+    assert not set(keys(TABLE)) & set(chunk_keys(TABLE, "program", "python-1", range(10)))
+    assert not set(keys(TABLE)) & set(chunk_keys(TABLE, "module", "python-2", range(10)))
+
+
+def test_a_replaced_file_makes_other_keys_for_its_own_chunks_only() -> None:
+    files = (FOOTAGE.files[0], replace(FOOTAGE.files[1], sha256="cc"))
+    other = keys(replace(TABLE, camera=replace(CAMERA, footage=replace(FOOTAGE, files=files))))
+    assert [a == b for a, b in zip(keys(TABLE), other, strict=True)] == [True] * 5 + [False] * 5
+
+
+def test_a_chunk_that_spans_two_files_depends_on_both() -> None:
+    table = replace(TABLE, grid=Grid(90, 1, 20, 20))
+    for i in range(2):
+        files = tuple(replace(f, sha256="cc") if at == i else f for at, f in enumerate(FOOTAGE.files))
+        assert keys(table) != keys(replace(table, camera=replace(CAMERA, footage=replace(FOOTAGE, files=files))))
+
+
+def test_entries_survive_a_restart(tmp_path: Path) -> None:
+    cache = ChunkCache(tmp_path / "c" / "chunks.db")
+    cache.put(b"k", 2, "ok", 10, b"body")
+    cache.close()
+    cache = ChunkCache(tmp_path / "c" / "chunks.db")
+    assert cache.get(b"k") == (2, b"body")
+    assert cache.get(b"other") is None
+    assert cache.known([b"k", b"other"], touch=False) == {b"k"}
+    assert (tmp_path / "c" / "chunks.db").stat().st_mode & 0o777 == 0o600
+    cache.close()
+
+
+def test_a_damaged_file_is_started_afresh(tmp_path: Path) -> None:
+    (tmp_path / "chunks.db").write_bytes(b"this is not a database" * 1000)
+    cache = ChunkCache(tmp_path / "chunks.db")
+    assert cache.get(b"k") is None
+    cache.put(b"k", 0, "ok", 1, b"")
+    assert cache.get(b"k") == (0, b"")
+    cache.close()
+
+
+def test_the_least_recently_used_leave_first_by_their_public_weight(tmp_path: Path) -> None:
+    cache = ChunkCache(tmp_path / "chunks.db", limit=30)
+    for key in (b"a", b"b", b"c"):
+        cache.put(key, 0, "ok", 10, b"")
+    cache.known([b"a"], touch=True)
+    cache.put(b"d", 0, "ok", 10, b"")  # what it really holds is smaller: weight counts
+    assert cache.known([b"a", b"b", b"c", b"d"], touch=False) == {b"a", b"c", b"d"}
+    cache.close()
+
+
+def test_what_a_release_has_looked_up_stays_until_it_is_over(tmp_path: Path) -> None:
+    cache = ChunkCache(tmp_path / "chunks.db", limit=20)
+    cache.put(b"a", 0, "ok", 10, b"")
+    pin = cache.pin()
+    cache.known([b"a"], touch=True)
+    for key in (b"b", b"c", b"d"):
+        cache.put(key, 0, "ok", 10, b"")
+    assert cache.known([b"a", b"b", b"c", b"d"], touch=False) == {b"a", b"b", b"c", b"d"}
+    cache.unpin(pin)
+    assert cache.known([b"a", b"b", b"c", b"d"], touch=False) == {b"c", b"d"}
+    cache.close()

@@ -1,0 +1,59 @@
+"""Arithmetic of the public timetable."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from privid.engine.timetable import Place, Timetable, deadline, nanoseconds
+
+
+def test_slot_i_begins_at_start_plus_i_pitches_exactly() -> None:
+    pitch = nanoseconds(Fraction(1, 3))
+    places = Timetable(1).reserve(10_000, pitch, 1_000)
+    assert [place.begin for place in places] == [1_000 + i * pitch for i in range(10_000)]
+    assert places[-1].end == 1_000 + 10_000 * pitch
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(1, 50), st.integers(0, 100)), max_size=8), st.integers(1, 4))
+def test_slots_of_one_lane_never_overlap_and_chunks_begin_in_order(jobs: list[tuple[int, int, int]], lanes: int) -> None:
+    table = Timetable(lanes)
+    used: dict[int, list[Place]] = {}
+    for count, pitch, earliest in jobs:
+        expected = table.finish(count, pitch, earliest)
+        places = table.reserve(count, pitch, earliest)
+        assert [p.begin for p in places] == sorted(p.begin for p in places)
+        assert all(p.begin >= earliest for p in places)
+        assert max((p.end for p in places), default=earliest) == expected
+        for place in places:
+            used.setdefault(place.lane, []).append(place)
+    for places in used.values():
+        assert all(a.end <= b.begin for a, b in zip(places, places[1:], strict=False))
+
+
+def test_placement_is_a_function_of_counts_and_times_alone() -> None:
+    assert Timetable(3).reserve(50, 7, 3) == Timetable(3).reserve(50, 7, 3)
+
+
+def test_a_cancel_frees_a_lane_up_to_the_last_slot_that_is_left() -> None:
+    table = Timetable(1)
+    first = table.reserve(2, 10, 0)
+    table.reserve(5, 10, 0)
+    table.release(0, first)
+    assert table.reserve(1, 10, 0)[0].begin == 20
+
+
+@given(st.integers(0, 10**12), st.integers(1, 10**9), st.integers(-10**10, 10**10))
+def test_a_deadline_is_the_next_whole_quantum_after_the_last_slot(base: int, quantum: int, late: int) -> None:
+    found = deadline(base, quantum, base + late)
+    assert (found - base) % quantum == 0
+    assert found >= base + quantum
+    assert found >= base + late
+    assert found == base + quantum or found - quantum < base + late
+
+
+def test_work_that_ends_in_time_never_moves_the_deadline() -> None:
+    assert {deadline(1000, 100, now) for now in range(0, 1101)} == {1100}
+    assert deadline(1000, 100, 1101) == 1200
