@@ -1,0 +1,8 @@
+"""Budget, releases and executables, kept in PostgreSQL over the engine's own connections."""
+
+from .evaluate import make_evaluate
+from .ledger import Ledger
+from .pool import Pool
+from .records import Claim, ReleaseRecord, StoredAnswer
+
+__all__ = ["Claim", "Ledger", "Pool", "ReleaseRecord", "StoredAnswer", "make_evaluate"]

@@ -1,0 +1,80 @@
+"""Expressions over the trusted columns, evaluated by PostgreSQL itself, so that they mean what they mean in the query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import psycopg
+from psycopg import RawCursor, errors
+
+from privid.errors import InvalidValue
+from privid.model import Evaluate, Key, Span, Table
+from privid.quantities import to_pg_microseconds
+
+from .pool import Connection, Pool
+
+__all__ = ["chunk_moments", "make_evaluate"]
+
+#: settings of the analyst's session on which the text form of a value depends
+_SETTINGS = {name.lower(): name for name in ("TimeZone", "DateStyle", "IntervalStyle", "extra_float_digits", "lc_time", "lc_numeric",
+                                             "lc_monetary", "bytea_output", "timezone_abbreviations")}
+#: enough for any chunk grid; an expression that is slower than this would also be slow in the query
+_TIMEOUT = "30s"
+
+
+def make_evaluate(pool: Pool, settings: Mapping[str, str]) -> Evaluate:
+    """Evaluates as a session with these settings would. The expressions must come from the calculus, never from a client."""
+    chosen = {_SETTINGS[name.lower()]: value for name, value in settings.items() if name.lower() in _SETTINGS}
+
+    def evaluate(expressions: Sequence[str], table: Table, span: Span) -> list[Key]:
+        if not expressions:
+            return [() for _ in range(*span)]
+        with pool.connection() as conn:
+            try:
+                with conn.transaction():
+                    conn.execute("SET TRANSACTION READ ONLY")
+                    _apply(conn, {**chosen, "statement_timeout": _TIMEOUT})
+                    return _rows(conn, expressions, chunk_moments(table, span))
+            except errors.QueryCanceled as error:
+                raise InvalidValue("expression over the chunks takes too long to evaluate",
+                                   hint="Group or select by a simpler expression of chunk.") from error
+            except (psycopg.DataError, errors.FeatureNotSupported, errors.SyntaxErrorOrAccessRuleViolation) as error:
+                told = error.diag
+                raise InvalidValue(told.message_primary or "expression over the chunks cannot be evaluated",
+                                   detail=told.message_detail, hint=told.message_hint) from error
+
+    return evaluate
+
+
+def chunk_moments(table: Table, span: Span) -> list[int]:
+    """Table.chunk_microseconds of each chunk of the span, in integers throughout: a hundred thousand take a moment, not seconds."""
+    camera, grid = table.camera, table.grid
+    starts = to_pg_microseconds(camera.starts)
+    per_frame, divisor = 1_000_000 * camera.footage.fps.denominator, camera.footage.fps.numerator
+    moments = []
+    for frame in range(grid.first + span[0] * grid.step, grid.first + span[1] * grid.step, grid.step):
+        whole, rest = divmod(frame * per_frame, divisor)
+        up = 2 * rest > divisor or (2 * rest == divisor and whole & 1)  # ties to even, as round() does
+        moments.append(starts + whole + bool(up))
+    return moments
+
+
+def _apply(conn: Connection, settings: Mapping[str, str]) -> None:
+    conn.execute("SELECT set_config(s.n, s.v, true) FROM unnest(%s::text[], %s::text[]) s(n, v)", (list(settings), list(settings.values())))
+
+
+def _rows(conn: Connection, expressions: Sequence[str], moments: list[int]) -> list[Key]:
+    # The results are taken in text format without a cast: that is the output function's text, which ::text is not for a boolean.
+    statement = f"""
+        SELECT {", ".join(f"({expression})" for expression in expressions)}
+        FROM (SELECT u.n, timestamptz '2000-01-01 00:00:00+00' + u.us::float8 * interval '1 microsecond' AS chunk, text '' AS region
+              FROM unnest($1::int8[]) WITH ORDINALITY u(us, n)) AS chunks
+        ORDER BY n"""
+    with RawCursor(conn) as cursor:
+        cursor.execute(statement.encode(), (moments,), prepare=False, binary=False)
+        result = cursor.pgresult
+        assert result is not None
+        columns = range(result.nfields)
+        values = result.get_value
+        return [tuple(None if (value := values(row, column)) is None else value.decode() for column in columns)
+                for row in range(result.ntuples)]

@@ -1,0 +1,199 @@
+"""The ledger: a release is charged, durably, before anything is computed for it; nothing is ever given back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from fractions import Fraction
+from typing import cast
+
+from psycopg.types.json import Jsonb
+from psycopg.types.multirange import Int8Multirange
+from psycopg.types.range import Int8Range
+
+from privid.errors import BudgetExhausted, ExecutableInvalid, InvalidValue, VersionMismatch, WindowInvalid
+from privid.model import Camera, Executable, Key, Span
+
+from .account import Peak, debit, merged, peak, positions
+from .amounts import as_numeric, in_camera_unit, in_recording_unit, show
+from .pool import Connection, Pool
+from .recordings import Recording, find_recording
+from .records import Claim, ReleaseRecord, StoredAnswer, outputs_as_json
+
+__all__ = ["Ledger"]
+
+
+class Ledger:
+    """Safe to use from many threads. Every method raises EngineUnavailable while PostgreSQL cannot be reached."""
+
+    def __init__(self, conninfo: str, size: int = 4) -> None:
+        self.pool = Pool(conninfo, size)
+
+    def close(self) -> None:
+        self.pool.close()
+
+    # Budget ----------------------------------------------------------------------------------------------------------
+
+    def register(self, camera: Camera) -> int:
+        """The number of the recording that the camera shows. Registers new footage and longer segments; refuses mixed footage."""
+        return find_recording(self.pool, camera).id
+
+    def charged_frames(self, camera: Camera, spans: Sequence[Span]) -> int:
+        """How many positions a release that reads the spans is charged at, margin included."""
+        recording = find_recording(self.pool, camera)
+        return sum(hi - lo for lo, hi in self._positions(camera, recording, spans))
+
+    def remaining(self, camera: Camera, spans: Sequence[Span]) -> Fraction:
+        """The most epsilon that a release reading the spans can still be charged, in the camera's terms."""
+        recording = find_recording(self.pool, camera)
+        charged = self._positions(camera, recording, spans)
+        if not charged:
+            return camera.epsilon
+        with self.pool.connection() as conn:
+            return _left(camera, recording, peak(conn, recording.id, charged))
+
+    def charge(self, claims: Sequence[Claim], record: ReleaseRecord) -> int:
+        """Checks and debits all claims and logs the release, or changes nothing. When this returns, the charge is on disk."""
+        if not claims:
+            raise InvalidValue("release names no camera", hint="Claim every camera that is read, also one that protects nothing.")
+        for claim in claims:
+            _check(claim)
+        places = [find_recording(self.pool, claim.camera) for claim in claims]
+        with self.pool.transaction() as conn:
+            # In the order of their numbers, so that no two releases wait for each other. r_star may have grown since it was looked up.
+            locked = conn.execute("SELECT id, r_star FROM privid.recordings WHERE id = ANY (%s) ORDER BY id FOR UPDATE",
+                                  ([place.id for place in places],)).fetchall()
+            r_stars = dict(cast("list[tuple[int, int]]", locked))
+            places = [Recording(place.id, place.k, r_stars[place.id], place.shift) for place in places]
+            release = _log(conn, record)
+            for number, (claim, place) in enumerate(zip(claims, places, strict=True)):
+                self._charge_one(conn, release, number, claim, place)
+        return release
+
+    def _charge_one(self, conn: Connection, release: int, number: int, claim: Claim, recording: Recording) -> None:
+        camera, charge = claim.camera, "0"
+        charged = self._positions(camera, recording, claim.spans)
+        if charged:
+            charge = as_numeric(in_recording_unit(claim.epsilon, camera.k, recording.k), up=True)
+            most = peak(conn, recording.id, charged)
+            if (most.amount if most else 0) + Fraction(charge) > _limit(camera, recording):
+                raise _exhausted(claim, recording, charged, most)
+            debit(conn, recording.id, charged, charge)
+        conn.execute("""
+            INSERT INTO privid.release_charges
+                (release, claim, camera, owner, server_oid, recording, shift, frames, r_star, epsilon, charge)
+            VALUES (%s, %s, %s, %s, (SELECT oid FROM pg_foreign_server WHERE srvname = %s), %s, %s, %s, %s, %s::numeric, %s::numeric)""",
+            (release, number, camera.name, camera.owner, camera.name, recording.id, recording.shift,
+             Int8Multirange(Int8Range(lo, hi) for lo, hi in merged(claim.spans)), recording.r_star,
+             as_numeric(claim.epsilon, up=True) if charged else "0", charge))
+
+    def _positions(self, camera: Camera, recording: Recording, spans: Sequence[Span]) -> list[Span]:
+        """Positions on the recording's timeline that are checked and debited (PROOF.md, the simple rule)."""
+        return positions(recording.spans(spans), recording.r_star) if camera.r else []
+
+    # Releases --------------------------------------------------------------------------------------------------------
+
+    def answered(self, release: int, rows: Sequence[Sequence[str | None]], duration: timedelta | float) -> None:
+        """Keeps the noisy rows; to be called before they leave, so that whoever saw an answer can have it again."""
+        length = duration if isinstance(duration, timedelta) else timedelta(seconds=duration)
+        with self.pool.transaction() as conn:
+            conn.execute("""UPDATE privid.release_log SET state = 'answered', answer = %s, answered_at = clock_timestamp(), duration = %s
+                            WHERE id = %s AND state = 'charged'""", (Jsonb([list(row) for row in rows]), length, release))
+
+    def failed(self, release: int) -> None:
+        """Notes that no answer left. The charge stays."""
+        with self.pool.transaction() as conn:
+            conn.execute("UPDATE privid.release_log SET state = 'failed' WHERE id = %s AND state = 'charged'", (release,))
+
+    def find_answer(self, key: str) -> StoredAnswer | None:
+        """The latest answer to an identical release."""
+        with self.pool.connection() as conn:
+            row = conn.execute("""SELECT id, answered_at, answer FROM privid.release_log
+                                  WHERE reuse_key = %s AND state = 'answered' ORDER BY id DESC LIMIT 1""", (key,)).fetchone()
+        if row is None:
+            return None
+        release, at, answer = cast("tuple[int, datetime, list[list[str | None]]]", row)
+        return StoredAnswer(release, at, [cast(Key, tuple(values)) for values in answer])
+
+    # The rest of what the engine keeps in PostgreSQL -------------------------------------------------------------------
+
+    def executable(self, owner: str, name: str) -> Executable:
+        """An uploaded file of a role."""
+        with self.pool.connection() as conn:
+            row = conn.execute("SELECT name, sha256, content FROM privid.executable_store WHERE owner = %s::name AND name = %s",
+                               (owner, name), binary=True).fetchone()
+        if row is None:
+            raise ExecutableInvalid(f'executable "{name}" of role "{owner}" does not exist',
+                                    hint=f"Upload it as that role with SELECT privid.upload('{name}', content), or with privid upload FILE.")
+        return Executable(*cast("tuple[str, str, bytes]", row))
+
+    def count_failures(self, camera: Camera, counts: Mapping[str, int]) -> None:
+        """Adds to the owner's counters.
+
+        Call it once per release with every outcome, zeros included: PostgreSQL's statistics, which all can read, count the
+        rows that are written here, and must not count what a video shows.
+        """
+        with self.pool.transaction() as conn:
+            conn.execute("""
+                INSERT INTO privid.program_failures AS f (camera, owner, outcome, count)
+                SELECT %s, %s, c.outcome, c.count FROM unnest(%s::text[], %s::int8[]) c(outcome, count) ORDER BY c.outcome
+                ON CONFLICT (camera, owner, outcome) DO UPDATE SET count = f.count + excluded.count""",
+                (camera.name, camera.owner, list(counts), list(counts.values())))
+
+    def extension_version(self) -> str:
+        with self.pool.connection() as conn:
+            row = conn.execute("SELECT extversion FROM pg_extension WHERE extname = 'privid'").fetchone()
+        if row is None:
+            raise VersionMismatch('extension "privid" is not installed in the engine\'s database',
+                                  hint="Run CREATE EXTENSION privid there.")
+        return str(row[0])
+
+    def in_recovery(self) -> bool:
+        """Whether PostgreSQL is a standby, which cannot charge."""
+        with self.pool.connection() as conn:
+            row = conn.execute("SELECT pg_is_in_recovery()").fetchone()
+        return bool(row and row[0])
+
+
+def _check(claim: Claim) -> None:
+    camera = claim.camera
+    for lo, hi in claim.spans:
+        if not 0 <= lo < hi <= camera.footage.frames:
+            raise WindowInvalid(f'frames {lo} to {hi - 1} do not lie in the recording of camera "{camera.name}", '
+                                f"which has {camera.footage.frames} frames")
+    if claim.epsilon <= 0 and camera.r and claim.spans:
+        raise InvalidValue(f"epsilon must be greater than 0, but is {show(claim.epsilon)}",
+                           hint="Run SET privid.epsilon = 0.1, for example.")
+
+
+def _log(conn: Connection, record: ReleaseRecord) -> int:
+    row = conn.execute("""
+        INSERT INTO privid.release_log (role, role_oid, query, canonical, reuse_key, epsilon, mechanism, outputs)
+        VALUES (%s, (SELECT oid FROM pg_roles WHERE rolname = %s), %s, %s, %s, %s::numeric, %s, %s) RETURNING id""",
+        (record.role, record.role, record.query, record.canonical, record.key, as_numeric(record.epsilon, up=True), record.mechanism,
+         Jsonb(outputs_as_json(record.outputs)))).fetchone()
+    assert row is not None and isinstance(row[0], int)
+    return row[0]
+
+
+def _limit(camera: Camera, recording: Recording) -> Fraction:
+    """What may be spent at every position, in the recording's unit, rounded down where it has no exact form."""
+    return Fraction(as_numeric(in_recording_unit(camera.epsilon, camera.k, recording.k), up=False))
+
+
+def _left(camera: Camera, recording: Recording, most: Peak | None) -> Fraction:
+    left = _limit(camera, recording) - (most.amount if most else 0)
+    return in_camera_unit(max(left, Fraction(0)), camera.k, recording.k)
+
+
+def _exhausted(claim: Claim, recording: Recording, charged: Sequence[Span], most: Peak | None) -> BudgetExhausted:
+    camera = claim.camera
+    left = _left(camera, recording, most)
+    first, stop = (most.first, most.next) if most else charged[0]
+    begins, ends = (camera.moment(frame - recording.shift).isoformat(sep=" ", timespec="milliseconds") for frame in (first, stop))
+    return BudgetExhausted(
+        f'budget of camera "{camera.name}" does not allow this release: epsilon {show(claim.epsilon)} requested, {show(left)} remaining',
+        detail=f"The least remains for segments that begin between {begins} and {ends}; the {recording.r_star - 1} frames before a window "
+               "count too.",
+        hint=f"Lower privid.epsilon to at most {show(left)} or read another window; the view privid.budget shows what remains where."
+             if left else "Read another window; the view privid.budget shows what remains where.")
