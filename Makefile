@@ -37,7 +37,7 @@ library: $(STAMPS)/packages $(STAMPS)/python
 	@$(MAKE) --no-print-directory -s -C fdw PG_CONFIG="$(PG_CONFIG)"
 
 runtime: $(STAMPS)/python
-	@$(PYTHON) -m privid.sandbox.runtime
+	@$(PYTHON) -m privid.sandbox.runtime >/dev/null
 
 $(STAMPS)/packages: .ci/packages
 	@bash .ci/packages

@@ -34,6 +34,8 @@ def _extension(connection: psycopg.Connection[tuple[object, ...]]) -> None:
         connection.execute("CREATE EXTENSION privid")
     elif installed[0] != offered_version():
         connection.execute("ALTER EXTENSION privid UPDATE")
+    # the superuser happens to be called like the extension's schema, which is no place for what he creates by hand
+    connection.execute("ALTER ROLE privid IN DATABASE privid SET search_path = public")
     # the engine's own role; the socket's directory is private, so it needs no password
     connection.execute("ALTER ROLE privid_engine LOGIN")
 

@@ -56,7 +56,7 @@ def postgres_build() -> PostgresBuild:
 
 def library_files() -> tuple[Path, list[Path]]:
     """privid.so, and the control file with the scripts: of a checkout, or of an installed package."""
-    package = Path(privid.__file__).parent
+    package = Path(privid.__file__).resolve().parent
     for fdw, sql in ((package / "fdw", package / "fdw" / "sql"), (package.parent / "fdw", package.parent / "sql")):
         if (sql / "privid.control").exists():
             if not (fdw / "privid.so").exists():

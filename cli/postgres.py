@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import psycopg
 
@@ -23,7 +23,8 @@ __all__ = ["Postgres"]
 _ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
 
 #: inside the new mount namespace: show the data directory at a place that the unprivileged user can reach, then step down
-_STEP_DOWN = 'mount --bind -- "$1" "$2" && uid=$3 gid=$4 && shift 4 && cd / && exec setpriv --reuid "$uid" --regid "$gid" --init-groups -- "$@"'
+_STEP_DOWN = ('mount --bind -- "$1" "$2" && uid=$3 gid=$4 && shift 4 && cd / && '
+              'exec setpriv --reuid "$uid" --regid "$gid" --init-groups -- "$@"')
 
 
 class Postgres:
@@ -129,7 +130,7 @@ class Postgres:
             return None
         return pid if pid in inside(self.layout.pg) else None
 
-    def connect(self, user: str = "privid", dbname: str = "privid", **options: str) -> psycopg.Connection[tuple[object, ...]]:
+    def connect(self, user: str = "privid", dbname: str = "privid", **options: Any) -> psycopg.Connection[tuple[object, ...]]:
         """A connection through the socket, whatever PG* the environment says."""
         return psycopg.connect(host=str(self.layout.run), port=str(self.layout.socket_port), user=user, dbname=dbname,
                                autocommit=True, connect_timeout=10, **options)

@@ -18,8 +18,10 @@ SUMMARY = "upload executables for the tables of an analyst"
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     data_option(parser)
-    parser.add_argument("-U", "--username", metavar="ROLE", default="analyst", help="role that the executables belong to (default: analyst)")
-    parser.add_argument("--name", metavar="NAME", help="name of the executable (with one file; default: the file's name without its suffix)")
+    parser.add_argument("-U", "--username", metavar="ROLE", default="analyst",
+                        help="role that the executables belong to (default: analyst)")
+    parser.add_argument("--name", metavar="NAME",
+                        help="name of the executable (with one file; default: the file's name without its suffix)")
     parser.add_argument("files", metavar="FILE", nargs="+", type=Path, help="file to upload")
 
 
