@@ -1,0 +1,78 @@
+/*
+ * definition.c: definitions of cameras and tables are checked when they are made.
+ *
+ * An event trigger hands each new or altered definition to the engine, which
+ * looks at the video and the executable. The same checks are made again by
+ * each release; these are for the person at the keyboard. Without an engine
+ * the definition stands, with a warning, so that a restore can go through.
+ */
+#include "privid.h"
+
+#include "catalog/pg_class.h"
+#include "catalog/pg_foreign_server.h"
+#include "commands/event_trigger.h"
+#include "executor/spi.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+
+PG_FUNCTION_INFO_V1(privid_check_definition);
+
+static void
+CheckOne(Oid catalog, Oid object)
+{
+	StringInfoData out;
+	text	   *reply;
+	char	   *notice;
+	bool		server = catalog == ForeignServerRelationId;
+
+	if (server ? !IsPrividServer(GetForeignServer(object)) : !IsPrividTable(object))
+		return;
+	initStringInfo(&out);
+	appendStringInfoChar(&out, '{');
+	AppendJsonString(&out, "kind", server ? "server" : "table");
+	if (server)
+		AppendServer(&out, object);
+	else
+	{
+		AppendJsonKey(&out, "table");
+		AppendTable(&out, object);
+	}
+	AppendSettings(&out);
+	appendStringInfoChar(&out, '}');
+	if (!TryAsk('K', out.data, 'k', &reply))
+	{
+		ereport(WARNING,
+				(errcode(ERRCODE_PRIVID_ENGINE),
+				 errmsg("definition could not be checked, since the engine cannot be reached"),
+				 errhint("It will be checked when it is used.")));
+		return;
+	}
+	notice = JsonFieldString(reply, "notice");
+	if (notice)
+		ereport(NOTICE, (errmsg_internal("%s", notice)));
+}
+
+Datum
+privid_check_definition(PG_FUNCTION_ARGS)
+{
+	if (!CALLED_AS_EVENT_TRIGGER(fcinfo))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_EVENT_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("privid.check_definition can only be called by an event trigger")));
+	CheckPreloaded();
+	SPI_connect();
+	if (SPI_execute("SELECT classid, objid FROM pg_catalog.pg_event_trigger_ddl_commands()", true, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not list commands");
+	for (uint64 i = 0; i < SPI_processed; i++)
+	{
+		HeapTuple	row = SPI_tuptable->vals[i];
+		bool		isnull;
+		Oid			catalog = DatumGetObjectId(SPI_getbinval(row, SPI_tuptable->tupdesc, 1, &isnull));
+		Oid			object = DatumGetObjectId(SPI_getbinval(row, SPI_tuptable->tupdesc, 2, &isnull));
+
+		if (catalog == ForeignServerRelationId || catalog == RelationRelationId)
+			CheckOne(catalog, object);
+	}
+	SPI_finish();
+	PG_RETURN_NULL();
+}

@@ -1,0 +1,101 @@
+/*
+ * explain.c: the request to the engine, and what EXPLAIN shows of a release.
+ */
+#include "privid.h"
+
+#include "commands/dbcommands.h"
+#include "commands/explain.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/json.h"
+#include "utils/numeric.h"
+
+const char *request_source = NULL;
+
+/* A whole request (docs/protocol.md) for a concrete release. */
+char *
+RequestOf(Query *concrete, const char *source, List **tables)
+{
+	StringInfoData out;
+	char	   *body = SerialiseRelease(concrete, source, tables);
+	char	   *epsilon = DatumGetCString(DirectFunctionCall1(numeric_out,
+															  DirectFunctionCall1(float8_numeric,
+																				  Float8GetDatum(privid_epsilon))));
+
+	request_source = source;
+	initStringInfo(&out);
+	appendStringInfoChar(&out, '{');
+	AppendJsonString(&out, "role", GetUserNameFromId(GetUserId(), false));
+	AppendJsonString(&out, "database", get_database_name(MyDatabaseId));
+	AppendJsonString(&out, "epsilon", epsilon);
+	AppendJsonBool(&out, "reuse", privid_reuse);
+	AppendJsonString(&out, "query", source ? source : "");
+	AppendSettings(&out);
+	appendStringInfo(&out, ",%s}", body);
+	return out.data;
+}
+
+/* Begin a member of the JSON object that EXPLAIN is writing. */
+static void
+BeginJsonMember(ExplainState *es, const char *label)
+{
+	if (linitial_int(es->grouping_stack) != 0)
+		appendStringInfoChar(es->str, ',');
+	else
+		linitial_int(es->grouping_stack) = 1;
+	appendStringInfoChar(es->str, '\n');
+	appendStringInfoSpaces(es->str, es->indent * 2);
+	escape_json(es->str, label);
+	appendStringInfoString(es->str, ": ");
+}
+
+/* Lines of the text form, under the node they belong to */
+static void
+ExplainLines(text *lines, ExplainState *es)
+{
+	for (int i = 0;; i++)
+	{
+		LOCAL_FCINFO(fcinfo, 2);
+		Datum		line;
+
+		InitFunctionCallInfoData(*fcinfo, NULL, 2, InvalidOid, NULL, NULL);
+		fcinfo->args[0].value = PointerGetDatum(lines);
+		fcinfo->args[0].isnull = false;
+		fcinfo->args[1].value = Int32GetDatum(i);
+		fcinfo->args[1].isnull = false;
+		line = json_array_element_text(fcinfo);
+		if (fcinfo->isnull)
+			break;
+		appendStringInfoSpaces(es->str, es->indent * 2);
+		appendStringInfo(es->str, "%s\n", TextDatumGetCString(line));
+	}
+}
+
+/*
+ * Ask the engine what the release would cost and how exact it would be. This
+ * runs nothing and charges nothing.
+ */
+void
+ExplainRelease(Query *query, ParamListInfo params, const char *source, ExplainState *es)
+{
+	List	   *tables;
+	Query	   *concrete = MakeConcrete(copyObject(query), params);
+	text	   *reply = Ask('X', RequestOf(concrete, source, &tables), 'x', 0, NULL);
+	text	   *object = JsonField(reply, "Privid");
+	text	   *lines = JsonField(reply, "text");
+
+	if (object == NULL || lines == NULL)
+		elog(ERROR, "engine sent no explanation");
+	switch (es->format)
+	{
+		case EXPLAIN_FORMAT_TEXT:
+			ExplainLines(lines, es);
+			break;
+		case EXPLAIN_FORMAT_JSON:
+			BeginJsonMember(es, "Privid");
+			appendStringInfoString(es->str, text_to_cstring(object));
+			break;
+		default:
+			ExplainPropertyText("Privid", text_to_cstring(object), es);
+	}
+}

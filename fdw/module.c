@@ -1,0 +1,95 @@
+/*
+ * module.c: loading, settings, and the refusal to work when not preloaded.
+ */
+#include "privid.h"
+
+#include <math.h>
+
+#include "access/xact.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+
+PG_MODULE_MAGIC;
+
+double		privid_epsilon = 0.1;
+bool		privid_reuse = true;
+bool		privid_raw = false;
+char	   *privid_socket = NULL;
+bool		privid_preloaded = false;
+
+void		_PG_init(void);
+
+PG_FUNCTION_INFO_V1(privid_library_version);
+
+/*
+ * Only roles that may own a camera can ask for raw rows. Whether a role may
+ * see those of a given camera is decided again at each use (rewrite.c); this
+ * check is here so that an analyst hears no early.
+ */
+static bool
+CheckRaw(bool *newval, void **extra, GucSource source)
+{
+	Oid			owners;
+
+	if (!*newval || !IsTransactionState() || superuser())
+		return true;
+	owners = get_role_oid("privid_owner", true);
+	if (OidIsValid(owners) && has_privs_of_role(GetUserId(), owners))
+		return true;
+	GUC_check_errcode(ERRCODE_INSUFFICIENT_PRIVILEGE);
+	GUC_check_errmsg("permission denied to set parameter \"privid.raw\"");
+	GUC_check_errhint("Only the owner of a camera can see its raw rows.");
+	return false;
+}
+
+/*
+ * Define the settings. The planner hook is installed only when every backend
+ * will have it: a library loaded later would leave earlier plans unguarded.
+ */
+void
+_PG_init(void)
+{
+	DefineCustomRealVariable("privid.epsilon",
+							 "What each release may consume of a camera's budget.",
+							 NULL, &privid_epsilon, 0.1, 1e-6, 1e6,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("privid.reuse",
+							 "Answers an identical release again from the log, free of charge.",
+							 NULL, &privid_reuse, true,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("privid.raw",
+							 "Shows raw rows to the owner of a camera.",
+							 NULL, &privid_raw, false,
+							 PGC_USERSET, GUC_NOT_IN_SAMPLE, CheckRaw, NULL, NULL);
+	DefineCustomStringVariable("privid.socket",
+							   "The Unix socket of the engine.",
+							   NULL, &privid_socket, "",
+							   PGC_SIGHUP, GUC_SUPERUSER_ONLY, NULL, NULL, NULL);
+	MarkGUCPrefixReserved("privid");
+
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+	privid_preloaded = true;
+	InstallPlannerHook();
+	InstallReleaseScan();
+}
+
+/* Refuse to go on in a server that would not guard every statement. */
+void
+CheckPreloaded(void)
+{
+	if (!privid_preloaded)
+		ereport(ERROR,
+				(errcode(ERRCODE_PRIVID_NOT_PRELOADED),
+				 errmsg("library \"privid\" is not preloaded"),
+				 errdetail("Without it, statements over cameras would run unprotected."),
+				 errhint("Add privid to shared_preload_libraries and restart the server.")));
+}
+
+Datum
+privid_library_version(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_TEXT_P(cstring_to_text(PRIVID_VERSION));
+}

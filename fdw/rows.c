@@ -1,0 +1,255 @@
+/*
+ * rows.c: blocks of rows from the engine, read where they lie.
+ *
+ * A block holds one chunk's rows column by column (docs/protocol.md). Nothing
+ * is copied until a row is asked for, except text, which needs its header.
+ * The layout is checked once, when a message arrives.
+ */
+#include "privid.h"
+
+#include "catalog/pg_type.h"
+#include "executor/tuptable.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/timestamp.h"
+
+typedef enum ColumnKind
+{
+	COLUMN_CHUNK, COLUMN_REGION, COLUMN_FLOAT8, COLUMN_BOOLEAN, COLUMN_TEXT, COLUMN_ENUM, COLUMN_DROPPED
+} ColumnKind;
+
+typedef struct ColumnReader
+{
+	ColumnKind	kind;
+	Oid			type;
+	/* place in the current block */
+	const char *lengths;		/* text, enum: where the length of the next value is */
+	const char *data;			/* the next value */
+} ColumnReader;
+
+struct RowReader
+{
+	int			natts;
+	ColumnReader *columns;
+	List	   *messages;		/* StringInfo, in order of arrival */
+	int			message;		/* which one is being read */
+	const char *place;			/* in it: the next block */
+	const char *end;
+	uint32		left;			/* rows left in the current block */
+	int64		chunk;
+	const char *region;
+	uint16		region_length;
+	MemoryContext values;		/* of the current row */
+	MemoryContext context;
+};
+
+RowReader *
+MakeRowReader(Relation rel)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+	RowReader  *reader = palloc0(sizeof(RowReader));
+
+	reader->natts = desc->natts;
+	reader->columns = palloc0(sizeof(ColumnReader) * desc->natts);
+	reader->context = CurrentMemoryContext;
+	reader->values = AllocSetContextCreate(CurrentMemoryContext, "privid row", ALLOCSET_DEFAULT_SIZES);
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+		ColumnReader *column = &reader->columns[i];
+
+		column->type = att->atttypid;
+		if (att->attisdropped)
+			column->kind = COLUMN_DROPPED;
+		else if (strcmp(NameStr(att->attname), "chunk") == 0)
+			column->kind = COLUMN_CHUNK;
+		else if (strcmp(NameStr(att->attname), "region") == 0)
+			column->kind = COLUMN_REGION;
+		else if (att->atttypid == FLOAT8OID)
+			column->kind = COLUMN_FLOAT8;
+		else if (att->atttypid == BOOLOID)
+			column->kind = COLUMN_BOOLEAN;
+		else if (att->atttypid == TEXTOID)
+			column->kind = COLUMN_TEXT;
+		else if (get_typtype(att->atttypid) == TYPTYPE_ENUM)
+			column->kind = COLUMN_ENUM;
+		else
+			elog(ERROR, "unexpected type of column \"%s\"", NameStr(att->attname));
+	}
+	RewindRows(reader);
+	return reader;
+}
+
+static void
+CheckRoom(const char *place, const char *end, uint64 needed)
+{
+	if (needed > (uint64) (end - place))
+		ereport(ERROR,
+				(errcode(ERRCODE_PRIVID_ENGINE),
+				 errmsg("the engine sent rows of another shape")));
+}
+
+/* Stand at the first row of the block at place; returns where the next block begins. */
+static const char *
+OpenBlock(RowReader *reader, const char *place, const char *end)
+{
+	CheckRoom(place, end, 14);
+	memcpy(&reader->left, place, 4);
+	memcpy(&reader->chunk, place + 4, 8);
+	memcpy(&reader->region_length, place + 12, 2);
+	place += 14;
+	CheckRoom(place, end, reader->region_length);
+	reader->region = place;
+	place += reader->region_length;
+
+	for (int i = 0; i < reader->natts; i++)
+	{
+		ColumnReader *column = &reader->columns[i];
+		uint32		length;
+
+		if (column->kind == COLUMN_CHUNK || column->kind == COLUMN_REGION || column->kind == COLUMN_DROPPED)
+			continue;
+		CheckRoom(place, end, 4);
+		memcpy(&length, place, 4);
+		place += 4;
+		CheckRoom(place, end, length);
+		if (column->kind == COLUMN_TEXT || column->kind == COLUMN_ENUM)
+		{
+			CheckRoom(place, place + length, (uint64) reader->left * 4);
+			column->lengths = place;
+			column->data = place + (uint64) reader->left * 4;
+		}
+		else
+		{
+			CheckRoom(place, place + length, (uint64) reader->left * (column->kind == COLUMN_FLOAT8 ? 8 : 1));
+			column->data = place;
+		}
+		place += length;
+	}
+	return place;
+}
+
+/* Are the lengths of a text column's values those of its data? */
+static void
+CheckLengths(RowReader *reader, const char *next)
+{
+	for (int i = 0; i < reader->natts; i++)
+	{
+		ColumnReader *column = &reader->columns[i];
+		uint64		total = 0;
+
+		if (column->kind != COLUMN_TEXT && column->kind != COLUMN_ENUM)
+			continue;
+		for (uint32 row = 0; row < reader->left; row++)
+		{
+			uint32		length;
+
+			memcpy(&length, column->lengths + (uint64) row * 4, 4);
+			total += length;
+		}
+		CheckRoom(column->data, next, total);
+	}
+}
+
+/* Keep a message, after walking its blocks once. */
+void
+AddRows(RowReader *reader, StringInfo message)
+{
+	MemoryContext caller = MemoryContextSwitchTo(reader->context);
+	StringInfo	kept = palloc(sizeof(StringInfoData));
+	const char *place = message->data;
+	const char *end = message->data + message->len;
+
+	*kept = *message;
+	while (place < end)
+	{
+		place = OpenBlock(reader, place, end);
+		CheckLengths(reader, place);
+	}
+	reader->messages = lappend(reader->messages, kept);
+	MemoryContextSwitchTo(caller);
+	RewindRows(reader);
+}
+
+void
+RewindRows(RowReader *reader)
+{
+	reader->message = -1;
+	reader->left = 0;
+	reader->place = reader->end = NULL;
+}
+
+/* Fill the slot with the next row; false at the end. */
+bool
+NextRow(RowReader *reader, TupleTableSlot *slot)
+{
+	MemoryContext caller;
+
+	while (reader->left == 0)
+	{
+		if (reader->place < reader->end)
+			reader->place = OpenBlock(reader, reader->place, reader->end);
+		else if (++reader->message < list_length(reader->messages))
+		{
+			StringInfo	message = list_nth(reader->messages, reader->message);
+
+			reader->place = message->data;
+			reader->end = message->data + message->len;
+		}
+		else
+		{
+			reader->message = list_length(reader->messages);
+			return false;
+		}
+	}
+	reader->left--;
+	MemoryContextReset(reader->values);
+	caller = MemoryContextSwitchTo(reader->values);
+	for (int i = 0; i < reader->natts; i++)
+	{
+		ColumnReader *column = &reader->columns[i];
+		uint32		length;
+
+		slot->tts_isnull[i] = false;
+		switch (column->kind)
+		{
+			case COLUMN_CHUNK:
+				slot->tts_values[i] = TimestampTzGetDatum(reader->chunk);
+				break;
+			case COLUMN_REGION:
+				slot->tts_values[i] = PointerGetDatum(cstring_to_text_with_len(reader->region, reader->region_length));
+				break;
+			case COLUMN_FLOAT8:
+				{
+					float8		value;
+
+					memcpy(&value, column->data, 8);
+					column->data += 8;
+					slot->tts_values[i] = Float8GetDatum(value);
+					break;
+				}
+			case COLUMN_BOOLEAN:
+				slot->tts_values[i] = BoolGetDatum(*column->data++ != 0);
+				break;
+			case COLUMN_TEXT:
+			case COLUMN_ENUM:
+				memcpy(&length, column->lengths, 4);
+				column->lengths += 4;
+				if (column->kind == COLUMN_TEXT)
+					slot->tts_values[i] = PointerGetDatum(cstring_to_text_with_len(column->data, length));
+				else
+					slot->tts_values[i] = DirectFunctionCall2(enum_in, CStringGetDatum(pnstrdup(column->data, length)),
+															  ObjectIdGetDatum(column->type));
+				column->data += length;
+				break;
+			case COLUMN_DROPPED:
+				slot->tts_isnull[i] = true;
+				break;
+		}
+	}
+	MemoryContextSwitchTo(caller);
+	return true;
+}
