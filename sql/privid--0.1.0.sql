@@ -53,6 +53,10 @@ CREATE FUNCTION privid.library_version() RETURNS text
   AS 'MODULE_PATHNAME', 'privid_library_version' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION privid.library_version() IS 'version of the loaded library';
 
+CREATE FUNCTION privid.allowed_calls(OUT kind text, OUT identity text, OUT total text) RETURNS SETOF record
+  AS 'MODULE_PATHNAME', 'privid_allowed_calls' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION privid.allowed_calls() IS 'functions, operators and aggregates that a release may contain; total names what is evaluated in the place of one that could raise';
+
 CREATE FUNCTION privid.check_definition() RETURNS event_trigger
   AS 'MODULE_PATHNAME', 'privid_check_definition' LANGUAGE C;
 COMMENT ON FUNCTION privid.check_definition() IS 'asks the engine whether a new or altered camera or table makes sense';
