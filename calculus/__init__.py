@@ -1,0 +1,11 @@
+"""The sensitivity calculus: from an analysed statement to what an event can change, and the noise that hides it.
+
+Forward: reader (JSON to nodes), algebra (nodes to operators), rules (operators to certificates and bounds), analysis (the plan),
+explanation (EXPLAIN). A new operator is a rule file, its proof beside it, and its fixture in the tests.
+"""
+
+from .analysis import analyse
+from .explanation import explain
+from .functions import FUNCTIONS
+
+__all__ = ["FUNCTIONS", "analyse", "explain"]

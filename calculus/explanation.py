@@ -1,0 +1,76 @@
+"""EXPLAIN: the plan as an ordered object and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+from privid.model import Output, Plan
+
+from .analysis import EXACT
+from .certificate import Derivation
+from .show import number
+
+__all__ = ["explain"]
+
+
+def explain(plan: Plan, *, frames_charged: int, budget_remaining: Fraction | None, slots: int,
+            seconds: Fraction) -> tuple[dict[str, Any], list[str]]:
+    """The object "Privid" of EXPLAIN (FORMAT JSON), and the lines of the text form."""
+
+    def each(value: Callable[[Output], Any]) -> Any:
+        """Plain for one aggregate, a list for several."""
+        found = [value(o) for o in plan.outputs]
+        return found[0] if len(found) == 1 else found
+
+    body: dict[str, Any] = {
+        "Sensitivity": each(lambda o: _plain(o.sensitivity)),
+        "Mechanism": each(lambda o: plan.mechanism if o.scale else EXACT),
+        "Noise Scale": each(lambda o: _plain(o.scale)),
+        "Epsilon": each(lambda o: _plain(o.epsilon)),
+        "Error 95%": each(lambda o: _plain(o.error95)),
+        "Chunks": sum(use.count for use in plan.uses),
+        "Frames Charged": frames_charged,
+        "Budget Remaining": None if budget_remaining is None else _plain(budget_remaining),
+        "Slots": slots,
+        "Seconds": _plain(seconds),
+        "Keys": len(plan.keys),
+        "Aggregates": each(lambda o: o.label),
+        "Derivation": plan.derivation,
+    }
+    return body, _lines(plan, body)
+
+
+def _lines(plan: Plan, body: dict[str, Any]) -> list[str]:
+    lines = [_output_line(plan, o) for o in plan.outputs]
+    groups = f", {len(plan.keys)} groups" if plan.keys != ((),) else ""
+    lines.append(f"Reads {body['Chunks']} chunks in {body['Slots']} slots, {body['Seconds']:g} s{groups}")
+    if plan.epsilon:
+        left = "" if body["Budget Remaining"] is None else f"; {body['Budget Remaining']:g} remains where least is left"
+        lines.append(f"Charges epsilon {number(plan.epsilon)} to {body['Frames Charged']} frames{left}")
+    else:
+        lines.append("Charges nothing")
+    lines.append("Derivation:")
+    lines += _tree(plan.derivation, 1)
+    lines += [f"Hint: {hint}" for hint in plan.hints]
+    return lines
+
+
+def _output_line(plan: Plan, output: Output) -> str:
+    if not output.scale:
+        return f"{output.label}: exact, nothing protected can change it"
+    return (f"{output.label}: {plan.mechanism} noise of scale {number(output.scale)} (sensitivity {number(output.sensitivity)}, "
+            f"epsilon {number(output.epsilon)}); within ±{number(output.error95)} with probability 95 %")
+
+
+def _tree(node: Derivation, depth: int) -> list[str]:
+    lines = [f"{'  ' * depth}{node['rule']}: {node['says']} -> {node['bound']}"]
+    for below in node["inputs"]:
+        lines += _tree(below, depth + 1)
+    return lines
+
+
+def _plain(value: Fraction) -> int | float:
+    """A JSON number."""
+    return value.numerator if value.denominator == 1 else float(value)

@@ -1,0 +1,117 @@
+"""Which functions and operators a rule may meet, by identity, and on which values each may be applied.
+
+An expression over what an executable outputs must be total: an error would show what the video shows. So every entry is of one class:
+
+- TOTAL: never raises, whatever the arguments. The four float8 operators are total because the library evaluates its own versions,
+  which yield NULL where PostgreSQL's would raise.
+- PATTERN: total when the pattern is a constant that does not end in an escape.
+- TRUSTED_ONLY: may raise. On chunk, region and constants that is public, and it is tried on every selected chunk before the charge.
+
+What is not listed is refused. The library has its own list of what it serialises; a test compares the two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from itertools import product
+
+__all__ = ["FUNCTIONS", "Function", "FunctionClass", "is_operator", "names"]
+
+
+class FunctionClass(Enum):
+    TOTAL = "total"
+    PATTERN = "pattern"
+    TRUSTED_ONLY = "trusted only"
+
+
+@dataclass(frozen=True)
+class Function:
+    kind: FunctionClass
+    #: arguments that are not NULL may give NULL all the same
+    may_null: bool = False
+
+
+def names(fn: str) -> tuple[str, str, tuple[str, ...]]:
+    """Schema, name and argument types of an identity.
+
+    >>> names('pg_catalog.<(float8,float8)')
+    ('pg_catalog', '<', ('float8', 'float8'))
+    """
+    path, _, types = fn.partition("(")
+    schema, _, name = path.partition(".")
+    return schema, name, tuple(t for t in types.rstrip(")").split(",") if t)
+
+
+def is_operator(fn: str) -> bool:
+    """Operators are written with symbols, functions with letters."""
+    return not (names(fn)[1][:1].isalpha() or names(fn)[1].startswith("_"))
+
+
+_COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
+_WHOLE = ("int2", "int4", "int8")
+_MOMENTS = ("date", "timestamp", "timestamptz")
+
+
+def _total() -> list[str]:
+    same = ("float8", "text", "boolean", "timestamptz", "timestamp", "date", "time", "interval", "numeric")
+    found = [f"pg_catalog.{op}({t},{t})" for op, t in product(_COMPARISONS, same)]
+    found += [f"pg_catalog.{op}({a},{b})" for op, a, b in product(_COMPARISONS, _WHOLE, _WHOLE)]
+    found += [f"pg_catalog.{op}(anyenum,anyenum)" for op in ("=", "<>")]
+    found += [f"pg_catalog.{op}(float8)" for op in ("-", "+", "@", "abs", "floor", "ceil", "ceiling", "round", "trunc", "sign")]
+    found += [f"pg_catalog.{name}(text)" for name in ("lower", "upper", "length", "char_length", "character_length")]
+    found += [f"pg_catalog.{name}(text,text)" for name in ("starts_with", "^@")]
+    # casts to a type that holds every value of the other
+    found += ["pg_catalog.int8(int4)", "pg_catalog.numeric(int4)", "pg_catalog.numeric(int8)", "pg_catalog.float8(int4)",
+              "pg_catalog.float8(int8)", "pg_catalog.numeric(float8)"]
+    found += [f"{schema}.range(float8,float8,float8)" for schema in ("privid", "public")]
+    return found
+
+
+def _null_instead_of_an_error() -> list[str]:
+    return [f"pg_catalog.{op}(float8,float8)" for op in "+-*/"] + [
+        f"privid.total_{name}(float8,float8)" for name in ("add", "sub", "mul", "div")]
+
+
+def _trusted_only() -> list[str]:
+    found = ["pg_catalog.date_trunc(text,timestamptz)", "pg_catalog.date_trunc(text,timestamptz,text)",
+             "pg_catalog.date_trunc(text,timestamp)", "pg_catalog.date_trunc(text,interval)",
+             "pg_catalog.date_bin(interval,timestamptz,timestamptz)", "pg_catalog.date_bin(interval,timestamp,timestamp)",
+             "pg_catalog.timezone(text,timestamptz)", "pg_catalog.timezone(text,timestamp)",
+             "pg_catalog.timezone(interval,timestamptz)", "pg_catalog.timezone(interval,timestamp)",
+             "pg_catalog.to_char(timestamptz,text)", "pg_catalog.to_char(timestamp,text)", "pg_catalog.to_char(numeric,text)"]
+    found += [f"pg_catalog.{name}(text,{t})" for name in ("extract", "date_part")
+              for t in ("timestamptz", "timestamp", "date", "time", "interval")]
+    # moments: arithmetic, comparison across types, casts
+    found += [f"pg_catalog.{op}({t},interval)" for op, t in product("+-", ("timestamptz", "timestamp", "date", "interval", "time"))]
+    found += [f"pg_catalog.+(interval,{t})" for t in ("timestamptz", "timestamp", "date", "time")]
+    found += [f"pg_catalog.-({t},{t})" for t in (*_MOMENTS, "time")]
+    found += ["pg_catalog.+(date,int4)", "pg_catalog.-(date,int4)", "pg_catalog.+(int4,date)", "pg_catalog.-(interval)",
+              "pg_catalog.*(interval,float8)", "pg_catalog.*(float8,interval)", "pg_catalog./(interval,float8)"]
+    found += [f"pg_catalog.{op}({a},{b})" for op, a, b in product(_COMPARISONS, _MOMENTS, _MOMENTS) if a != b]
+    found += ["pg_catalog.date(timestamptz)", "pg_catalog.date(timestamp)", "pg_catalog.timestamp(timestamptz)",
+              "pg_catalog.timestamp(date)", "pg_catalog.timestamptz(timestamp)", "pg_catalog.timestamptz(date)",
+              "pg_catalog.time(timestamptz)", "pg_catalog.time(timestamp)"]
+    found += [f"{schema}.{name}(timestamptz)" for schema in ("privid", "public")
+              for name in ("minute", "hour", "day", "week", "month", "year")]
+    found += [f"{schema}.bin({types})" for schema in ("privid", "public")
+              for types in ("timestamptz,interval", "interval,timestamptz", "timestamptz,interval,timestamptz")]
+    # numbers: extract yields numeric, and the rest follows from it
+    found += [f"pg_catalog.{op}({t},{t})" for op, t in product("+-*/%", ("int2", "int4", "int8", "numeric"))]
+    found += [f"pg_catalog.{op}({a},{b})" for op, a, b in product("+-*/", _WHOLE, _WHOLE) if a != b]
+    found += [f"pg_catalog.{name}({t})" for name, t in product(("-", "+", "@", "abs"), (*_WHOLE, "numeric"))]
+    found += [f"pg_catalog.{name}(numeric)" for name in ("floor", "ceil", "ceiling", "round", "trunc", "sign")]
+    found += ["pg_catalog.round(numeric,int4)", "pg_catalog.trunc(numeric,int4)", "pg_catalog.mod(int4,int4)",
+              "pg_catalog.mod(int8,int8)", "pg_catalog.mod(numeric,numeric)"]
+    found += ["pg_catalog.int4(numeric)", "pg_catalog.int4(float8)", "pg_catalog.int4(int8)", "pg_catalog.int8(numeric)",
+              "pg_catalog.int8(float8)", "pg_catalog.float8(numeric)", "pg_catalog.numeric(numeric,int4)"]
+    found += ["pg_catalog.||(text,text)"]
+    return found
+
+
+FUNCTIONS: dict[str, Function] = {
+    **{fn: Function(FunctionClass.TRUSTED_ONLY, may_null=True) for fn in _trusted_only()},
+    **{fn: Function(FunctionClass.TOTAL, may_null=True) for fn in _null_instead_of_an_error()},
+    **{fn: Function(FunctionClass.TOTAL) for fn in _total()},
+    **{f"pg_catalog.{op}(text,text)": Function(FunctionClass.PATTERN) for op in ("~~", "!~~")},
+}

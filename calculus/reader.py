@@ -1,0 +1,246 @@
+"""From the JSON request of docs/protocol.md to typed nodes: every key and kind is known, or the statement is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from privid.errors import NoRule
+
+from .tree import (
+    Aggregate,
+    AnyOf,
+    Call,
+    Case,
+    Choice,
+    Col,
+    Const,
+    Expr,
+    FromItem,
+    FromJoin,
+    FromOther,
+    FromSubquery,
+    FromTable,
+    Group,
+    Logic,
+    NullIf,
+    NullTest,
+    Relabel,
+    Select,
+    Target,
+    Truth,
+    position,
+)
+
+__all__ = ["MAX_DEPTH", "MAX_NODES", "parse_select"]
+
+#: nesting that no person writes; a deeper tree would only exhaust the reader's stack
+MAX_DEPTH = 150
+#: expressions in one request
+MAX_NODES = 20_000
+
+
+def identity(text: str) -> str:
+    """A function's identity without quotes: count("any") and count(any) are one."""
+    return text.replace('"', "")
+
+
+class _Reader:
+    """Reads one request; counts what it has read."""
+
+    def __init__(self) -> None:
+        self.nodes = 0
+
+    def fields(self, value: Any, required: tuple[str, ...], optional: tuple[str, ...] = ()) -> dict[str, Any]:
+        """An object with exactly these keys."""
+        if not isinstance(value, dict):
+            raise _unreadable("an object was expected")
+        strange = sorted(set(value) - set(required) - set(optional))
+        missing = sorted(set(required) - set(value))
+        if strange or missing:
+            raise _unreadable(f"{'unexpected' if strange else 'missing'} part \"{(strange or missing)[0]}\"", value.get("loc", -1))
+        return value
+
+    def select(self, value: Any, depth: int) -> Select:
+        self.deeper(depth, -1)
+        body = self.fields(value, ("from", "where"), ("group", "aggs", "targets", "distinct", "limit", "offset"))
+        return Select(
+            sources=tuple(self.source(item, depth + 1) for item in _list(body["from"])),
+            where=self.maybe(body["where"], depth),
+            group=tuple(self.group(item, depth) for item in _list(body.get("group"))),
+            aggs=tuple(self.aggregate(item, depth) for item in _list(body.get("aggs"))),
+            targets=tuple(self.target(item, depth) for item in _list(body.get("targets"))),
+            distinct=_bool(body.get("distinct", False)),
+            limit=self.maybe(body.get("limit"), depth),
+            offset=self.maybe(body.get("offset"), depth))
+
+    def source(self, value: Any, depth: int) -> FromItem:
+        self.deeper(depth, -1)
+        kind = value.get("kind") if isinstance(value, dict) else None
+        if kind == "table":
+            body = self.fields(value, ("kind", "rel", "table"), ("alias", "loc"))
+            return FromTable(rel=_int(body["rel"]), table=_int(body["table"]))
+        if kind == "subquery":
+            body = self.fields(value, ("kind", "rel", "select"), ("alias", "loc"))
+            return FromSubquery(rel=_int(body["rel"]), alias=str(body.get("alias", "")), select=self.select(body["select"], depth + 1))
+        if kind == "join":
+            body = self.fields(value, ("kind", "join", "left", "right"), ("on", "loc", "rel", "alias"))
+            return FromJoin(join=_text(body["join"]), left=self.source(body["left"], depth + 1),
+                            right=self.source(body["right"], depth + 1), on=self.maybe(body.get("on"), depth),
+                            loc=_int(body.get("loc", -1)))
+        if kind == "other":
+            body = self.fields(value, ("kind", "what"), ("loc", "rel", "alias"))
+            return FromOther(what=_text(body["what"]), loc=_int(body.get("loc", -1)))
+        raise _unreadable(f'no rule reads a source of kind "{kind}"')
+
+    def group(self, value: Any, depth: int) -> Group:
+        body = self.fields(value, ("expr", "name", "type"), ("loc",))
+        return Group(expr=self.expr(body["expr"], depth + 1), name=_text(body["name"]), type=_text(body["type"]))
+
+    def aggregate(self, value: Any, depth: int) -> Aggregate:
+        body = self.fields(value, ("name", "args", "star", "distinct", "filter", "type"), ("loc",))
+        return Aggregate(name=identity(_text(body["name"])), args=self.exprs(body["args"], depth), star=_bool(body["star"]),
+                         distinct=_bool(body["distinct"]), filter=self.maybe(body["filter"], depth), type=_text(body["type"]),
+                         loc=_int(body.get("loc", -1)))
+
+    def target(self, value: Any, depth: int) -> Target:
+        body = self.fields(value, ("name", "expr"))
+        return Target(name=_text(body["name"]), expr=self.expr(body["expr"], depth + 1))
+
+    def maybe(self, value: Any, depth: int) -> Expr | None:
+        return None if value is None else self.expr(value, depth + 1)
+
+    def exprs(self, value: Any, depth: int) -> tuple[Expr, ...]:
+        return tuple(self.expr(item, depth + 1) for item in _list(value))
+
+    def expr(self, value: Any, depth: int) -> Expr:
+        kind = value.get("e") if isinstance(value, dict) else None
+        reader = _KINDS.get(kind) if isinstance(kind, str) else None
+        if reader is None:
+            raise _unreadable(f'no rule reads an expression of kind "{kind}"')
+        loc = _int(value.get("loc", -1))
+        self.nodes += 1
+        self.deeper(depth, loc)
+        return reader(self, value, depth, loc)
+
+    def deeper(self, depth: int, loc: int) -> None:
+        if depth > MAX_DEPTH or self.nodes > MAX_NODES:
+            raise NoRule("statement is too complex to be analysed", position=position(loc),
+                         detail=f"At most {MAX_NODES} expressions, nested at most {MAX_DEPTH} deep, are analysed.",
+                         hint="Write the statement with fewer nested expressions or shorter lists.")
+
+    def simple(self, value: Any, depth: int, *more: str) -> tuple[dict[str, Any], str, tuple[Expr, ...]]:
+        """Type and arguments of a node whose other keys are `more`."""
+        body = self.fields(value, ("e", "type", "args", *more), ("loc",))
+        return body, _text(body["type"]), self.exprs(body["args"], depth)
+
+    def col(self, value: Any, depth: int, loc: int) -> Expr:
+        body = self.fields(value, ("e", "type", "rel", "col"), ("name", "loc"))
+        return Col(type=_text(body["type"]), rel=_int(body["rel"]), col=_int(body["col"]), name=str(body.get("name", "")), loc=loc)
+
+    def const(self, value: Any, depth: int, loc: int) -> Expr:
+        body = self.fields(value, ("e", "type", "value"), ("loc",))
+        return Const(type=_text(body["type"]), value=None if body["value"] is None else _text(body["value"]), loc=loc)
+
+    def call(self, value: Any, depth: int, loc: int) -> Expr:
+        body = self.fields(value, ("e", "type", "fn", "args"), ("op", "loc"))
+        return Call(type=_text(body["type"]), fn=identity(_text(body["fn"])), args=self.exprs(body["args"], depth), loc=loc)
+
+    def any_of(self, value: Any, depth: int, loc: int) -> Expr:
+        body = self.fields(value, ("e", "type", "fn", "all", "args"), ("loc",))
+        pair = _list(body["args"])
+        if len(pair) != 2 or not isinstance(pair[1], dict) or pair[1].get("e") != "array":
+            raise _unreadable("a list of values was expected", loc)
+        items = self.exprs(self.fields(pair[1], ("e", "items"), ("type", "loc"))["items"], depth)
+        return AnyOf(type=_text(body["type"]), fn=identity(_text(body["fn"])), all=_bool(body["all"]),
+                     args=(self.expr(pair[0], depth + 1), *items), loc=loc)
+
+    def logic(self, value: Any, depth: int, loc: int) -> Expr:
+        body, type_, args = self.simple(value, depth)
+        return Logic(type=type_, kind=_arity(body["e"], args, 1 if body["e"] == "not" else None, loc), args=args, loc=loc)
+
+    def null_test(self, value: Any, depth: int, loc: int) -> Expr:
+        body, type_, args = self.simple(value, depth)
+        return NullTest(type=type_, negated=_arity(body["e"], args, 1, loc) == "isnotnull", args=args, loc=loc)
+
+    def truth(self, value: Any, depth: int, loc: int) -> Expr:
+        body, type_, args = self.simple(value, depth, "test")
+        _arity("test", args, 1, loc)
+        if body["test"] not in {f"is {no}{what}" for no in ("", "not ") for what in ("true", "false", "unknown")}:
+            raise _unreadable(f'no rule reads the test "{body["test"]}"', loc)
+        return Truth(type=type_, test=_text(body["test"]), args=args, loc=loc)
+
+    def case(self, value: Any, depth: int, loc: int) -> Expr:
+        body = self.fields(value, ("e", "type", "whens", "else"), ("loc",))
+        type_ = _text(body["type"])
+        args: list[Expr] = []
+        for when in _list(body["whens"]):
+            args.extend(self.exprs(when, depth))
+            _arity("when", tuple(_list(when)), 2, loc)
+        args.append(Const(type=type_, value=None) if body["else"] is None else self.expr(body["else"], depth + 1))
+        return Case(type=type_, args=tuple(args), loc=loc)
+
+    def choice(self, value: Any, depth: int, loc: int) -> Expr:
+        body, type_, args = self.simple(value, depth)
+        return Choice(type=type_, kind=_arity(body["e"], args, None, loc), args=args, loc=loc)
+
+    def null_if(self, value: Any, depth: int, loc: int) -> Expr:
+        body, type_, args = self.simple(value, depth, "fn")
+        _arity("nullif", args, 2, loc)
+        return NullIf(type=type_, fn=identity(_text(body["fn"])), args=args, loc=loc)
+
+    def relabel(self, value: Any, depth: int, loc: int) -> Expr:
+        _, type_, args = self.simple(value, depth)
+        _arity("relabel", args, 1, loc)
+        return Relabel(type=type_, args=args, loc=loc)
+
+
+_KINDS: dict[str, Callable[[_Reader, Any, int, int], Expr]] = {
+    "col": _Reader.col, "const": _Reader.const, "call": _Reader.call, "any": _Reader.any_of,
+    "and": _Reader.logic, "or": _Reader.logic, "not": _Reader.logic,
+    "isnull": _Reader.null_test, "isnotnull": _Reader.null_test, "test": _Reader.truth, "case": _Reader.case,
+    "coalesce": _Reader.choice, "greatest": _Reader.choice, "least": _Reader.choice,
+    "nullif": _Reader.null_if, "relabel": _Reader.relabel}
+
+
+def parse_select(value: Any) -> Select:
+    """The "select" of a request."""
+    return _Reader().select(value, 0)
+
+
+def _unreadable(why: str, loc: Any = -1) -> NoRule:
+    return NoRule("statement has a part that no rule covers", detail=f"In the analysed statement: {why}.",
+                  hint="Write an aggregate over one foreign table with WHERE and GROUP BY.",
+                  position=position(loc) if isinstance(loc, int) else None)
+
+
+def _arity(kind: str, args: tuple[Any, ...], wanted: int | None, loc: int) -> str:
+    if len(args) == 0 or (wanted is not None and len(args) != wanted):
+        raise _unreadable(f'"{kind}" has {len(args)} arguments', loc)
+    return kind
+
+
+def _list(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise _unreadable("a list was expected")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise _unreadable("text was expected")
+    return value
+
+
+def _int(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise _unreadable("a whole number was expected")
+    return value
+
+
+def _bool(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise _unreadable("true or false was expected")
+    return value

@@ -1,0 +1,70 @@
+"""GROUP BY what an executable outputs: only keys that the statement or the type declares, and all of them, every time.
+
+Proof: group_keys.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from privid.errors import NoRule
+from privid.model import Table
+
+from .. import show
+from ..expressions import nullable
+from ..functions import names
+from ..tree import AnyOf, Call, Col, Const, Expr, Relabel, position
+
+__all__ = ["RULE", "declared", "says"]
+
+RULE = "group by declared keys"
+#: types whose equality is the equality of what they print (the sign of a float8 zero aside)
+_EXACT = {"float8", "text", "boolean", "anyenum"}
+
+
+def declared(expr: Expr, conditions: Sequence[Expr], table: Table) -> tuple[str | None, ...]:
+    """The keys of one group column: an IN list, else the labels of its type."""
+    bare = _bare(expr)
+    lists = [keys for keys in (_listed(condition, bare) for condition in conditions) if keys is not None]
+    if lists:
+        return min(lists, key=len)
+    if expr.type == "boolean":
+        return ("f", "t", None) if nullable(expr) else ("f", "t")
+    column = next((c for c in table.columns if isinstance(bare, Col) and c.attno == bare.col), None)
+    if column is not None and column.labels is not None:
+        return column.labels
+    name = show.expression(expr)
+    raise NoRule(f"GROUP BY {name} has no rule without declared keys", position=position(expr.loc),
+                 detail="Which groups appear would show what the video shows.",
+                 hint=f"Declare the keys, for example WHERE {name} IN ('a', 'b'), or make the column boolean or an enum.")
+
+
+def says(expressions: Sequence[Expr], keys: int) -> str:
+    return f"{', '.join(map(show.expression, expressions))}: {keys} declared keys, each in the answer every time"
+
+
+def _bare(expr: Expr) -> Expr:
+    while isinstance(expr, Relabel):
+        expr = expr.args[0]
+    return expr
+
+
+def _listed(condition: Expr, bare: Expr) -> tuple[str, ...] | None:
+    """The constants to which a condition restricts the expression, as the type prints them."""
+    if isinstance(condition, AnyOf) and not condition.all:
+        subject, items = condition.args[0], condition.args[1:]
+    elif isinstance(condition, Call) and len(condition.args) == 2:
+        subject, items = condition.args[0], condition.args[1:]
+        if isinstance(_bare(subject), Const):
+            subject, items = condition.args[1], condition.args[:1]
+    else:
+        return None
+    schema, name, types = names(condition.fn)
+    if (schema, name) != ("pg_catalog", "=") or len(set(types)) != 1 or types[0] not in _EXACT or _bare(subject) != bare:
+        return None
+    constants = [_bare(item) for item in items]
+    if not all(isinstance(c, Const) for c in constants):
+        return None
+    # a NULL in the list matches nothing; float8 prints its zero with a sign that equality does not see
+    found = (c.value for c in constants if isinstance(c, Const) and c.value is not None)
+    return tuple(dict.fromkeys("0" if types[0] == "float8" and text == "-0" else text for text in found))

@@ -1,0 +1,165 @@
+"""A statement as typed nodes. Two expressions are equal when they mean the same: positions and names do not count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+__all__ = ["Aggregate", "AnyOf", "Call", "Case", "Choice", "Col", "Const", "Expr", "FromItem", "FromJoin", "FromOther",
+           "FromSubquery", "FromTable", "Group", "Logic", "NullIf", "NullTest", "Relabel", "Select", "Target", "Truth",
+           "position", "walk"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expr:
+    """Any expression. `args` are all its parts, so that trees are walked and rebuilt in one way."""
+
+    type: str
+    args: tuple[Expr, ...] = ()
+    loc: int = field(default=-1, compare=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Col(Expr):
+    rel: int
+    col: int
+    name: str = field(compare=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Const(Expr):
+    value: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call(Expr):
+    """A function or an operator by its identity, for example pg_catalog.<(float8,float8)."""
+
+    fn: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnyOf(Expr):
+    """x IN (…), x = ANY (…), x <> ALL (…): args are x and then the items."""
+
+    fn: str
+    all: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Logic(Expr):
+    kind: str  # and, or, not
+
+
+@dataclass(frozen=True, kw_only=True)
+class NullTest(Expr):
+    negated: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Truth(Expr):
+    test: str  # is true, is not true, ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case(Expr):
+    """args are condition, value, condition, value, …, and the value otherwise."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice(Expr):
+    kind: str  # coalesce, greatest, least
+
+
+@dataclass(frozen=True, kw_only=True)
+class NullIf(Expr):
+    fn: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Relabel(Expr):
+    """A cast that changes nothing but the type's name."""
+
+
+@dataclass(frozen=True)
+class FromTable:
+    rel: int
+    table: int
+
+
+@dataclass(frozen=True)
+class FromSubquery:
+    rel: int
+    alias: str
+    select: Select
+
+
+@dataclass(frozen=True)
+class FromJoin:
+    join: str
+    left: FromItem
+    right: FromItem
+    on: Expr | None
+    loc: int
+
+
+@dataclass(frozen=True)
+class FromOther:
+    what: str
+    loc: int
+
+
+FromItem: TypeAlias = FromTable | FromSubquery | FromJoin | FromOther
+
+
+@dataclass(frozen=True)
+class Group:
+    expr: Expr
+    name: str
+    type: str
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    name: str
+    args: tuple[Expr, ...]
+    star: bool
+    distinct: bool
+    filter: Expr | None
+    type: str
+    loc: int
+
+
+@dataclass(frozen=True)
+class Target:
+    name: str
+    expr: Expr
+
+
+@dataclass(frozen=True)
+class Select:
+    """One query level."""
+
+    sources: tuple[FromItem, ...]
+    where: Expr | None
+    group: tuple[Group, ...]
+    aggs: tuple[Aggregate, ...]
+    targets: tuple[Target, ...]
+    distinct: bool
+    limit: Expr | None
+    offset: Expr | None
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """The expression and all its parts, outermost first."""
+    pending = [expr]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending.extend(reversed(node.args))
+
+
+def position(loc: int) -> int | None:
+    """A node's "loc" as an error carries it."""
+    return loc if loc >= 0 else None
