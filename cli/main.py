@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 import privid
+from privid.errors import PrividError
 
 from .terminal import CommandFailed
 
@@ -46,8 +47,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser().parse_args(argv)
     try:
         return int(options.run(options))
-    except CommandFailed as failure:
+    except (CommandFailed, PrividError) as failure:
         print(f"privid: error: {failure.message}", file=sys.stderr)
+        if isinstance(failure, PrividError) and failure.detail:
+            print(f"DETAIL:  {failure.detail}", file=sys.stderr)
         if failure.hint:
             print(f"HINT:  {failure.hint}", file=sys.stderr)
         return 1

@@ -1,0 +1,153 @@
+"""Looks at what this machine offers and tells what is missing or weaker, each with a remedy.
+
+A line begins with PASS, CAUTION (it works, with less of something) or FAIL (it does not work). The exit code is 1 when
+anything fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+
+import privid
+from privid.errors import PrividError
+
+from .library import library_files, offered_version, postgres_build
+from .options import data_option
+from .stack import Stack
+from .terminal import CommandFailed
+
+__all__ = ["SUMMARY", "Finding", "arguments", "examine", "run"]
+
+SUMMARY = "tell whether this machine has what a stack needs"
+
+_GIB = 1 << 30
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was looked at, how it is, and what to do about it."""
+
+    level: str  # PASS, CAUTION, FAIL
+    subject: str
+    detail: str
+    remedy: str | None = None
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    data_option(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    worst = 0
+    for finding in examine(Stack(options.data)):
+        print(f"{finding.level:<8} {finding.subject}: {finding.detail}")
+        if finding.remedy and finding.level != "PASS":
+            print(f"         remedy: {finding.remedy}")
+        worst = max(worst, int(finding.level == "FAIL"))
+    return worst
+
+
+def examine(stack: Stack) -> Iterator[Finding]:
+    """All checks; one that cannot be made is a failure, not the end."""
+    checks: list[Callable[[Stack], Iterator[Finding]]] = [_postgres, _library, _account, _runtime, _sandbox, _memory, _disk, _stack]
+    for check in checks:
+        try:
+            yield from check(stack)
+        except CommandFailed as failure:
+            yield Finding("FAIL", check.__name__.strip("_"), failure.message, failure.hint)
+        except PrividError as failure:
+            yield Finding("FAIL", check.__name__.strip("_"), failure.message, failure.hint)
+
+
+def _postgres(stack: Stack) -> Iterator[Finding]:
+    build = postgres_build()
+    yield Finding("PASS", "PostgreSQL", f"{build.version} in {build.bindir}")
+
+
+def _library(stack: Stack) -> Iterator[Finding]:
+    library, _ = library_files()
+    offered = offered_version()
+    if offered != privid.__version__:
+        yield Finding("FAIL", "library", f"the extension's script is of version {offered}, this package of {privid.__version__}",
+                      "Run make setup in the checkout, or install the package again.")
+    elif privid.__version__.encode() not in library.read_bytes():
+        yield Finding("FAIL", "library", f"{library} is not of version {privid.__version__}", "Run make setup in the checkout.")
+    else:
+        yield Finding("PASS", "library", f"version {offered}, {library}")
+
+
+def _account(stack: Stack) -> Iterator[Finding]:
+    account = stack.layout.account
+    if os.geteuid() != 0:
+        yield Finding("CAUTION", "user", "not root: all lanes of the sandbox share your user, and limits are rlimits only",
+                      "Run the stack as root; it steps down by itself, and gives each lane a user of its own.")
+    else:
+        yield Finding("PASS", "user", f"root; PostgreSQL will run as uid {account.uid}")
+    parent = next(p for p in (stack.layout.data, *stack.layout.data.parents) if p.exists())
+    if not account.is_self and not account.reaches(parent):
+        yield Finding("CAUTION", "data directory", f"{parent} is closed to the user that PostgreSQL runs as; it will be shown to it "
+                      "by a mount of its own", "Use a data directory whose parents everybody may enter.")
+
+
+def _runtime(stack: Stack) -> Iterator[Finding]:
+    from privid.sandbox.runtime import find_runtime
+
+    runtime = find_runtime()
+    yield Finding("PASS", "runtime", f"{runtime.name} in {runtime.root}")
+
+
+def _sandbox(stack: Stack) -> Iterator[Finding]:
+    from privid.sandbox.capabilities import survey
+
+    for found in survey():
+        yield Finding(found.level, found.subject, found.detail, found.remedy)
+
+
+def _memory(stack: Stack) -> Iterator[Finding]:
+    """Decoded frames wait in memory, in /dev/shm."""
+    shm = Path("/dev/shm")
+    if not os.access(shm, os.W_OK):
+        yield Finding("FAIL", "shared memory", "/dev/shm cannot be written to", "Mount a tmpfs there: mount -t tmpfs tmpfs /dev/shm")
+        return
+    free = shutil.disk_usage(shm).free
+    yield Finding("PASS" if free >= _GIB else "CAUTION", "shared memory", f"{free / _GIB:.1f} GiB free in /dev/shm",
+                  "Give it at least 1 GiB: mount -o remount,size=2G /dev/shm")
+
+
+def _disk(stack: Stack) -> Iterator[Finding]:
+    place = next(p for p in (stack.layout.data, *stack.layout.data.parents) if p.exists())
+    free = shutil.disk_usage(place).free
+    level = "PASS" if free >= 2 * _GIB else "CAUTION" if free >= _GIB // 4 else "FAIL"
+    yield Finding(level, "disk", f"{free / _GIB:.1f} GiB free in {place}", "Free some space, or choose another place with --data.")
+
+
+def _stack(stack: Stack) -> Iterator[Finding]:
+    if not stack.layout.exists:
+        yield Finding("PASS", "stack", f"none in {stack.layout.data} yet; privid up creates it")
+        return
+    pieces = stack.pieces()
+    for piece in pieces:
+        yield Finding("PASS" if piece.running else "CAUTION", piece.name, piece.detail, "Start it with privid up.")
+    if pieces[0].running:
+        yield from _versions(stack)
+
+
+def _versions(stack: Stack) -> Iterator[Finding]:
+    try:
+        with stack.postgres.connect() as connection:
+            row = connection.execute("SELECT extversion, privid.library_version() FROM pg_extension WHERE extname = 'privid'").fetchone()
+    except psycopg.Error as error:
+        yield Finding("FAIL", "extension", str(error).strip().splitlines()[0], "Run privid up again.")
+        return
+    installed, loaded = row or (None, None)
+    same = installed == loaded == privid.__version__
+    yield Finding("PASS" if same else "FAIL", "extension",
+                  f"version {installed}, loaded library {loaded}, this package {privid.__version__}",
+                  "Run privid up again: it restarts PostgreSQL with the library of this package.")
