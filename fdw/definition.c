@@ -21,7 +21,8 @@ static void
 CheckOne(Oid catalog, Oid object)
 {
 	StringInfoData out;
-	text	   *reply;
+	text	   *reply,
+			   *notices;
 	char	   *notice;
 	bool		server = catalog == ForeignServerRelationId;
 
@@ -47,8 +48,8 @@ CheckOne(Oid catalog, Oid object)
 				 errhint("It will be checked when it is used.")));
 		return;
 	}
-	notice = JsonFieldString(reply, "notice");
-	if (notice)
+	notices = JsonField(reply, "notices");
+	for (int i = 0; notices && (notice = JsonElementString(notices, i)) != NULL; i++)
 		ereport(NOTICE, (errmsg_internal("%s", notice)));
 }
 

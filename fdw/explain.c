@@ -53,21 +53,12 @@ BeginJsonMember(ExplainState *es, const char *label)
 static void
 ExplainLines(text *lines, ExplainState *es)
 {
-	for (int i = 0;; i++)
-	{
-		LOCAL_FCINFO(fcinfo, 2);
-		Datum		line;
+	char	   *line;
 
-		InitFunctionCallInfoData(*fcinfo, NULL, 2, InvalidOid, NULL, NULL);
-		fcinfo->args[0].value = PointerGetDatum(lines);
-		fcinfo->args[0].isnull = false;
-		fcinfo->args[1].value = Int32GetDatum(i);
-		fcinfo->args[1].isnull = false;
-		line = json_array_element_text(fcinfo);
-		if (fcinfo->isnull)
-			break;
+	for (int i = 0; (line = JsonElementString(lines, i)) != NULL; i++)
+	{
 		appendStringInfoSpaces(es->str, es->indent * 2);
-		appendStringInfo(es->str, "%s\n", TextDatumGetCString(line));
+		appendStringInfo(es->str, "%s\n", line);
 	}
 }
 

@@ -58,6 +58,7 @@ extern void AppendJsonBool(StringInfo out, const char *key, bool value);
 extern const char *ShortTypeName(Oid type);
 extern text *JsonField(text *object, const char *key);
 extern char *JsonFieldString(text *object, const char *key);
+extern char *JsonElementString(text *array, int index);
 extern int	JsonFieldInt(text *object, const char *key, int otherwise);
 extern bool JsonFieldBool(text *object, const char *key);
 

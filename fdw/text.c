@@ -107,6 +107,16 @@ JsonFieldString(text *object, const char *key)
 	return isnull ? NULL : TextDatumGetCString(value);
 }
 
+/* The element of an array as a string; NULL beyond its end. */
+char *
+JsonElementString(text *array, int index)
+{
+	bool		isnull;
+	Datum		value = CallJson(json_array_element_text, array, Int32GetDatum(index), &isnull);
+
+	return isnull ? NULL : TextDatumGetCString(value);
+}
+
 int
 JsonFieldInt(text *object, const char *key, int otherwise)
 {
