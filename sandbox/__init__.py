@@ -1,0 +1,1 @@
+"""The sandbox: an analyst's program sees one chunk, for one slot, and nothing else."""

@@ -1,0 +1,174 @@
+"""What this machine offers to the sandbox, for `privid doctor`."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from privid.errors import PrividError
+
+from . import filter as system_calls
+from .cgroups import find_hierarchy
+from .command import find_bwrap
+from .runtime import find_runtime
+
+__all__ = ["Finding", "Status", "lanes", "survey"]
+
+_GIB = 1024 ** 3
+#: RAM of one lane: the copy of its runtime, and what a program may use.
+_LANE_ROOT = 320 * 1024 ** 2
+_LANE_MEMORY = 2 * _GIB
+_SCRATCH = Path("/dev/shm")
+
+
+class Status(Enum):
+    """As isolate and its like say it."""
+
+    PASS = "PASS"
+    CAUTION = "CAUTION"  # works, but weaker
+    FAIL = "FAIL"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the survey."""
+
+    name: str
+    status: Status
+    found: str
+    remedy: str = ""
+
+
+def lanes() -> int:
+    """Lanes that this machine can run without their programs sharing a core with the engine, but at least one."""
+    return max(1, len(os.sched_getaffinity(0)) - 1)
+
+
+def survey() -> list[Finding]:
+    """Everything the sandbox depends on, tried rather than looked up where that is possible."""
+    checks: tuple[Callable[[], Finding], ...] = (_bubblewrap, _user_namespaces, _apparmor, _seccomp, _control_groups, _users, _runtime,
+                                                 _cores, _memory, _scratch)
+    return [check() for check in checks]
+
+
+def _bubblewrap() -> Finding:
+    name = "bubblewrap"
+    try:
+        program = find_bwrap()
+    except PrividError as error:
+        return Finding(name, Status.FAIL, error.message, error.hint or "")
+    command = [program, "--unshare-all", "--unshare-user", "--die-with-parent", "--new-session", "--cap-drop", "ALL",
+               "--ro-bind", "/usr", "/usr", "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64",
+               "--size", "1048576", "--tmpfs", "/tmp", "--remount-ro", "/", "/usr/bin/true"]
+    user = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, env={}, cwd="/", **user)  # type: ignore[call-overload]
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Finding(name, Status.FAIL, f"{program} could not be run: {error}", "Reinstall Debian's package bubblewrap.")
+    if done.returncode == 0:
+        version = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout.strip()
+        return Finding(name, Status.PASS, f"{version} makes all namespaces without privileges")
+    return Finding(name, Status.FAIL, f"{program} could not make a sandbox: {done.stderr.strip()}",
+                   "Allow unprivileged user namespaces; see the two lines below.")
+
+
+def _user_namespaces() -> Finding:
+    name = "user namespaces"
+    allowed, maximum = _number("/proc/sys/kernel/unprivileged_userns_clone"), _number("/proc/sys/user/max_user_namespaces")
+    if allowed == 0:
+        return Finding(name, Status.FAIL, "kernel.unprivileged_userns_clone is 0", "Run: sysctl -w kernel.unprivileged_userns_clone=1.")
+    if maximum is not None and maximum < 64:
+        return Finding(name, Status.FAIL, f"user.max_user_namespaces is {maximum}", "Run: sysctl -w user.max_user_namespaces=1024.")
+    return Finding(name, Status.PASS, f"at most {maximum}" if maximum is not None else "no limit found")
+
+
+def _apparmor() -> Finding:
+    name, setting = "AppArmor", "kernel.apparmor_restrict_unprivileged_userns"
+    if _number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == 1:
+        return Finding(name, Status.CAUTION, f"{setting} is 1, which stops bubblewrap unless a profile allows it",
+                       f"Add an AppArmor profile for bwrap that allows userns, or run: sysctl -w {setting}=0.")
+    return Finding(name, Status.PASS, "does not restrict user namespaces")
+
+
+def _seccomp() -> Finding:
+    name = "seccomp"
+    if platform.machine() not in ("x86_64", "aarch64"):
+        return Finding(name, Status.CAUTION, f"the filter is not tested on {platform.machine()}", "Use x86-64 or arm64.")
+    if not Path("/proc/sys/kernel/seccomp/actions_avail").exists():
+        return Finding(name, Status.FAIL, "the kernel has no system call filters", "Use a kernel with CONFIG_SECCOMP_FILTER.")
+    try:
+        return Finding(name, Status.PASS, f"filter of {system_calls.instructions()} instructions")
+    except PrividError as error:
+        return Finding(name, Status.FAIL, error.message, error.hint or "")
+
+
+def _control_groups() -> Finding:
+    name = "control groups"
+    if os.geteuid() != 0:
+        return Finding(name, Status.CAUTION, "not available to an ordinary user: memory is bounded per process, not per run",
+                       "Run the engine as root; it steps down to a user per lane by itself.")
+    hierarchy = find_hierarchy()
+    if hierarchy is None:
+        return Finding(name, Status.CAUTION, "no writable memory and pids controllers: memory is bounded per process, not per run",
+                       "Mount cgroup2 at /sys/fs/cgroup with the controllers memory and pids.")
+    hierarchy.leave()
+    return Finding(name, Status.PASS, f"version {hierarchy.version}, memory and pids")
+
+
+def _users() -> Finding:
+    if os.geteuid() == 0:
+        return Finding("users", Status.PASS, "every lane runs as a user of its own")
+    return Finding("users", Status.CAUTION, "every lane runs as the engine's user, so lanes share that user's kernel limits",
+                   "Run the engine as root; it steps down to a user per lane by itself.")
+
+
+def _runtime() -> Finding:
+    try:
+        return Finding("runtime", Status.PASS, str(find_runtime().root))
+    except PrividError as error:
+        return Finding("runtime", Status.FAIL, error.message, error.hint or "")
+
+
+def _cores() -> Finding:
+    cores = len(os.sched_getaffinity(0))
+    found = f"{cores}, so {lanes()} {'lane' if lanes() == 1 else 'lanes'}"
+    if cores < 2:
+        return Finding("cores", Status.CAUTION, f"{found}; programs share the only core with the engine and can feel its work",
+                       "Use a machine with two cores or more.")
+    return Finding("cores", Status.PASS, found)
+
+
+def _memory() -> Finding:
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    needed = lanes() * (_LANE_ROOT + _LANE_MEMORY) + _GIB
+    found = f"{total / _GIB:.1f} GiB; lanes can use up to {needed / _GIB:.1f} GiB with the engine"
+    if total < needed:
+        return Finding("RAM", Status.CAUTION, found, "Use fewer lanes or lower their memory limit.")
+    return Finding("RAM", Status.PASS, found)
+
+
+def _scratch() -> Finding:
+    name = str(_SCRATCH)
+    if not _SCRATCH.is_dir():
+        return Finding(name, Status.CAUTION, "does not exist, so lanes read their files from disk and can time each other's accesses",
+                       "Mount a tmpfs at /dev/shm.")
+    if os.statvfs(_SCRATCH).f_flag & os.ST_NOEXEC:
+        return Finding(name, Status.FAIL, "is mounted noexec, so programs cannot be run from it", "Run: mount -o remount,exec /dev/shm.")
+    free, needed = shutil.disk_usage(_SCRATCH).free, lanes() * _LANE_ROOT + _GIB
+    if free < needed:
+        return Finding(name, Status.CAUTION, f"{free / _GIB:.1f} GiB free, {needed / _GIB:.1f} GiB wanted",
+                       f"Run: mount -o remount,size={-(-needed // _GIB)}G /dev/shm.")
+    return Finding(name, Status.PASS, f"{free / _GIB:.1f} GiB free")
+
+
+def _number(path: str) -> int | None:
+    try:
+        return int(Path(path).read_text())
+    except (OSError, ValueError):
+        return None

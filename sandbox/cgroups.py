@@ -1,0 +1,136 @@
+"""Control groups: one per run, bounding memory and processes of everything in the sandbox together."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Group", "Hierarchy", "find_hierarchy"]
+
+_MOUNT = Path("/sys/fs/cgroup")
+_NAME = "privid"
+
+
+@dataclass(frozen=True)
+class Group:
+    """The directories of one run's group, one per hierarchy."""
+
+    directories: tuple[Path, ...]
+
+    def add(self, pid: int) -> None:
+        for directory in self.directories:
+            (directory / "cgroup.procs").write_text(str(pid))
+
+    def processes(self) -> set[int]:
+        found: set[int] = set()
+        for directory in self.directories:
+            with contextlib.suppress(FileNotFoundError):
+                found.update(int(line) for line in (directory / "cgroup.procs").read_text().split())
+        return found
+
+    def remove(self, patience: float) -> bool:
+        """Remove the group; it can go only when the kernel has buried the last process in it."""
+        deadline = time.monotonic() + patience
+        left = list(self.directories)
+        while left:
+            for directory in list(left):
+                try:
+                    directory.rmdir()
+                except FileNotFoundError:
+                    pass
+                except OSError:
+                    continue
+                left.remove(directory)
+            if left:
+                if time.monotonic() > deadline:
+                    return False
+                time.sleep(0.01)
+        return True
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """Where this engine makes its groups: version 2, or version 1's memory and pids controllers."""
+
+    version: int
+    parents: tuple[Path, ...]
+
+    def create(self, name: str, *, memory: int, processes: int) -> Group:
+        directories = tuple(parent / name for parent in self.parents)
+        for directory in directories:
+            directory.mkdir(parents=True, exist_ok=True)
+            limits = ({"memory.max": memory, "memory.swap.max": 0, "memory.oom.group": 1, "pids.max": processes} if self.version == 2 else
+                      {"memory.limit_in_bytes": memory, "memory.memsw.limit_in_bytes": memory, "pids.max": processes})
+            for file, value in limits.items():
+                # swap and group kill are not compiled into every kernel; the limits themselves were tried by find_hierarchy
+                if (directory / file).exists():
+                    (directory / file).write_text(str(value))
+        return Group(directories)
+
+    def leave(self) -> None:
+        """Remove the engine's own directories, unless another engine still uses them."""
+        for parent in self.parents:
+            with contextlib.suppress(OSError):
+                parent.rmdir()
+
+    def sweep(self) -> None:
+        """Remove groups that an engine which was killed left behind; a name starts with its engine's process id."""
+        for parent in self.parents:
+            for directory in parent.iterdir() if parent.is_dir() else ():
+                owner = directory.name.partition("-")[0]
+                if directory.is_dir() and owner.isdigit() and not Path(f"/proc/{owner}").exists():
+                    with contextlib.suppress(OSError):
+                        directory.rmdir()
+
+
+def find_hierarchy() -> Hierarchy | None:
+    """The hierarchy to use, or None when this user or this machine has none (then limits are per process only)."""
+    if os.geteuid() != 0:
+        return None
+    for candidate in (_version_2(), _version_1()):
+        if candidate is not None:
+            try:
+                probe = candidate.create(f"{os.getpid()}-probe", memory=1 << 30, processes=16)
+                bounded = any((d / "pids.max").exists() for d in probe.directories)
+                probe.remove(0)
+            except OSError:
+                continue
+            if bounded:
+                return candidate
+    return None
+
+
+def _version_2() -> Hierarchy | None:
+    controllers = _MOUNT / "cgroup.controllers"
+    if not controllers.exists() or not {"memory", "pids"} <= set(controllers.read_text().split()):
+        return None
+    parent = _MOUNT / _NAME
+    try:
+        (_MOUNT / "cgroup.subtree_control").write_text("+memory +pids")
+        parent.mkdir(exist_ok=True)
+        (parent / "cgroup.subtree_control").write_text("+memory +pids")
+    except OSError:
+        return None
+    return Hierarchy(2, (parent,))
+
+
+def _version_1() -> Hierarchy | None:
+    """Below the engine's own groups, so that a limit set on the engine holds for its sandboxes too."""
+    own = {controller: path for _, controllers, path in (line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines())
+           for controller in controllers.split(",")}
+    parents = []
+    for controller in ("memory", "pids"):
+        mount = _MOUNT / controller
+        if controller not in own or not mount.is_dir():
+            return None
+        below = mount / own[controller].lstrip("/")
+        parent = (below if below.is_dir() else mount) / _NAME
+        try:
+            parent.mkdir(exist_ok=True)
+        except OSError:
+            return None
+        parents.append(parent)
+    return Hierarchy(1, tuple(parents))

@@ -1,0 +1,133 @@
+"""The system calls a sandboxed program may make: a default-deny list, as a BPF program for bubblewrap.
+
+Namespaces hide names; they do not stop two programs from meeting in a lock, a futex, a counter or a socket family that the kernel
+shares between namespaces. So every call is refused that is not needed to compute on files of one's own. Refused calls return an
+error rather than kill, because libraries probe; where a library would take EPERM amiss, it gets the answer it can live with.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import tempfile
+from collections.abc import Iterable
+
+import pyseccomp
+
+from privid.errors import SandboxFailed
+
+__all__ = ["export", "instructions"]
+
+_LOW = 0xFFFF_FFFF  # the kernel looks at the low half of an int argument only, and so must the filter
+
+_MEMORY = ("brk", "munmap", "mremap", "mprotect")
+_FILES = ("read", "write", "readv", "writev", "pread64", "pwrite64", "preadv", "pwritev", "preadv2", "pwritev2", "lseek", "open", "openat",
+          "creat", "close", "close_range", "stat", "fstat", "lstat", "newfstatat", "statx", "access", "faccessat", "faccessat2",
+          "readlink", "readlinkat", "getdents", "getdents64", "mkdir", "mkdirat", "rmdir", "unlink", "unlinkat", "rename", "renameat",
+          "renameat2", "link", "linkat", "symlink", "symlinkat", "truncate", "ftruncate", "fallocate", "chmod", "fchmod", "fchmodat",
+          "utime", "utimes", "utimensat", "futimesat", "dup", "dup2", "dup3", "umask", "getcwd", "chdir", "fchdir")
+_WAITING = ("poll", "ppoll", "select", "pselect6", "nanosleep", "clock_nanosleep", "pause", "restart_syscall")
+_PROCESS = ("fork", "vfork", "execve", "exit", "exit_group", "wait4", "waitid", "getpid", "getppid", "gettid", "getuid", "geteuid",
+            "getgid", "getegid", "getresuid", "getresgid", "getgroups", "getpgrp", "getpgid", "setpgid", "getsid", "setsid",
+            "set_tid_address", "set_robust_list", "rseq", "sched_yield", "sched_getaffinity", "sched_get_priority_max",
+            "sched_get_priority_min", "getcpu", "getrlimit", "setrlimit", "getrusage", "times", "uname", "getrandom")
+_SIGNALS = ("rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "rt_sigpending", "rt_sigsuspend", "rt_sigtimedwait", "sigaltstack",
+            "kill", "tkill", "tgkill")  # other runs are in other pid namespaces
+_TIME = ("clock_gettime", "clock_getres", "gettimeofday", "time", "alarm", "setitimer", "getitimer")
+
+#: Nothing of a run outlives it, so there is nothing to make durable; on a shared disk these would feel others' writes.
+_PRETENDED = ("fsync", "fdatasync", "msync", "sync_file_range", "fadvise64")
+#: Asked for by libraries that fall back to an allowed call when the kernel does not know this one.
+_NOT_THERE = ("clone3", "openat2", "execveat", "copy_file_range", "sendfile", "splice", "futex_waitv", "membarrier", "statfs", "fstatfs",
+              "memfd_create", "io_uring_setup", "pidfd_open", "mseal", "pkey_alloc", "pkey_mprotect", "landlock_create_ruleset",
+              "map_shadow_stack")
+#: Extended attributes: a file system without them is an ordinary thing.
+_NOT_SUPPORTED = ("getxattr", "lgetxattr", "fgetxattr", "listxattr", "llistxattr", "flistxattr", "setxattr", "lsetxattr", "fsetxattr")
+
+# mmap: private memory of any kind; shared only for reading, as numpy.load(mmap_mode="r") does. No huge pages: their pool is the host's.
+_PROT_WRITE, _MAP_TYPE, _MAP_SHARED, _MAP_PRIVATE, _MAP_HUGETLB = 0x2, 0x0F, 0x01, 0x02, 0x40000
+# madvise: what allocators use. Not WILLNEED, COLD, PAGEOUT (page cache), MERGEABLE (pages shared by content), COLLAPSE.
+_ADVICE = (0, 1, 2, 4, 8, 10, 11, 14, 15, 16, 17, 18, 19)
+# clone: threads and plain children, without any namespace, pidfd, or other parent.
+_CLONE_REFUSED = 0x7E02_0000 | 0x1000 | 0x2000 | 0x8000
+# futex: WAIT, WAKE, REQUEUE, CMP_REQUEUE, WAKE_OP, WAIT_BITSET, WAKE_BITSET, and only among threads of one process.
+_FUTEX_PRIVATE, _FUTEX_REALTIME = 0x80, 0x100
+_FUTEX_COMMANDS = (0, 1, 3, 4, 5, 9, 10)
+_FUTEX_WAITS = (0, 9)
+# fcntl: duplicates and flags. No locks, leases, owners, signals, notifications, pipe sizes, seals.
+_FCNTL = (0, 1, 2, 3, 4, 1030)
+# ioctl: "is this a terminal", "how much is there to read", close-on-exec and non-blocking. No TIOCSTI.
+_IOCTL = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
+# prctl: thread names, death signals, "am I dumpable", "which capabilities are there"
+_PRCTL = (1, 2, 3, 15, 16, 23)
+_ARCH_PRCTL = (0x1001, 0x1002, 0x1003, 0x1004)
+
+
+@functools.cache
+def export() -> bytes:
+    """The filter as the kernel takes it; made once per process."""
+    try:
+        rules = _rules()
+        with tempfile.TemporaryFile() as file:
+            rules.export_bpf(file)
+            file.seek(0)
+            return file.read()
+    except OSError as error:
+        raise SandboxFailed(f"could not make the system call filter: {error.strerror}",
+                            hint="Install libseccomp 2.5 or later (Debian's package libseccomp2).") from None
+
+
+def instructions() -> int:
+    """How long the filter is."""
+    return len(export()) // 8
+
+
+def _rules() -> pyseccomp.SyscallFilter:
+    rules = pyseccomp.SyscallFilter(pyseccomp.ERRNO(errno.EPERM))
+    rules.set_attr(pyseccomp.Attr.CTL_OPTIMIZE, 2)  # a binary tree: the list is long and every call passes it
+    for name in (*_MEMORY, *_FILES, *_WAITING, *_PROCESS, *_SIGNALS, *_TIME):
+        _add(rules, pyseccomp.ALLOW, name)
+    for action, names in ((0, _PRETENDED), (errno.ENOSYS, _NOT_THERE), (errno.ENOTSUP, _NOT_SUPPORTED)):
+        for name in names:
+            _add(rules, pyseccomp.ERRNO(action), name)
+    _allow_memory(rules)
+    _allow_threads(rules)
+    _allow_values(rules, "fcntl", 1, _FCNTL)
+    _allow_values(rules, "ioctl", 1, _IOCTL)
+    _allow_values(rules, "prctl", 0, _PRCTL)
+    _allow_values(rules, "arch_prctl", 0, _ARCH_PRCTL)
+    _allow_values(rules, "prlimit64", 0, (0,))  # one's own limits only
+    return rules
+
+
+def _allow_memory(rules: pyseccomp.SyscallFilter) -> None:
+    _add(rules, pyseccomp.ALLOW, "mmap", _bits(3, _MAP_TYPE | _MAP_HUGETLB, _MAP_PRIVATE))
+    _add(rules, pyseccomp.ALLOW, "mmap", _bits(2, _PROT_WRITE, 0), _bits(3, _MAP_TYPE | _MAP_HUGETLB, _MAP_SHARED))
+    _allow_values(rules, "madvise", 2, _ADVICE)
+
+
+def _allow_threads(rules: pyseccomp.SyscallFilter) -> None:
+    _add(rules, pyseccomp.ALLOW, "clone", _bits(0, _CLONE_REFUSED, 0))
+    for command in _FUTEX_COMMANDS:
+        _add(rules, pyseccomp.ALLOW, "futex", _bits(1, _LOW & ~_FUTEX_REALTIME, command | _FUTEX_PRIVATE))
+    # pthread_join waits on a futex that is not private, for the kernel wakes it so. "The value has changed" makes it look again.
+    for command in _FUTEX_WAITS:
+        _add(rules, pyseccomp.ERRNO(errno.EAGAIN), "futex", _bits(1, _LOW & ~_FUTEX_REALTIME, command))
+
+
+def _allow_values(rules: pyseccomp.SyscallFilter, name: str, argument: int, values: Iterable[int]) -> None:
+    for value in values:
+        _add(rules, pyseccomp.ALLOW, name, _bits(argument, _LOW, value))
+
+
+def _bits(argument: int, mask: int, value: int) -> pyseccomp.Arg:
+    return pyseccomp.Arg(argument, pyseccomp.MASKED_EQ, mask, value)
+
+
+def _add(rules: pyseccomp.SyscallFilter, action: int, name: str, *arguments: pyseccomp.Arg) -> None:
+    try:
+        rules.add_rule(action, name, *arguments)
+    except OSError as error:
+        # A call that this processor or this libseccomp does not have cannot be made, or stays refused by default.
+        if error.errno not in (errno.EFAULT, errno.EDOM, errno.ENOENT, errno.EINVAL):
+            raise

@@ -1,0 +1,105 @@
+"""Runs inside the sandbox: calls a module's process(chunk) and prints its rows as JSON lines.
+
+Self-contained, for the sandbox holds nothing of the engine: only the standard library and numpy.
+Usage: launcher.py CHUNK_DIRECTORY MODULE_FILE
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import json
+import mmap
+import os
+import sys
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Chunk", "load_chunk", "main"]
+
+
+class Chunk:
+    """One chunk of one camera, as process() sees it."""
+
+    __slots__ = ("camera", "fps", "frames", "height", "metadata", "region", "start", "width")
+
+    def __init__(self, facts: dict[str, Any], frames: np.ndarray[Any, Any]) -> None:
+        #: uint8, frames × height × width × 3 in the order blue, green, red; changing it changes this run's copy only
+        self.frames = frames
+        #: when the first frame was filmed
+        self.start = datetime.fromisoformat(facts["start"])
+        self.fps: float = facts["fps"]
+        self.camera: str = facts["camera"]
+        self.region: str = facts["region"]
+        self.width: int = facts["width"]
+        self.height: int = facts["height"]
+        self.metadata: dict[str, Any] = facts["metadata"]
+
+    def __repr__(self) -> str:
+        return f"<chunk of {self.camera} at {self.start.isoformat()}: {len(self.frames)} frames of {self.width}x{self.height}>"
+
+
+def load_chunk(directory: Path) -> Chunk:
+    """The chunk of a directory, its frames mapped privately: pages are read where they lie and copied only if written to."""
+    facts = json.loads((directory / "chunk.json").read_bytes())
+    with (directory / "frames.npy").open("rb") as file:
+        version = np.lib.format.read_magic(file)
+        read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, fortran_order, dtype = read_header(file)
+        offset = file.tell()
+        if fortran_order or dtype != np.uint8 or not all(shape):
+            frames = np.load(directory / "frames.npy", allow_pickle=False)
+        else:
+            pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+            frames = np.frombuffer(pages, dtype=np.uint8, count=int(np.prod(shape)), offset=offset).reshape(shape)
+    return Chunk(facts, frames)
+
+
+def load_process(file: Path) -> Any:
+    """The module's process function; the module is importable as "executable" while it runs."""
+    spec = importlib.util.spec_from_file_location("executable", file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"cannot load {file}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["executable"] = module
+    spec.loader.exec_module(module)
+    return module.process
+
+
+def write_rows(rows: Iterable[Any] | None, output: io.TextIOBase) -> None:
+    """One JSON line per row; a single dict is a single row."""
+    if rows is None:
+        return
+    many: Iterable[Any] = [rows] if isinstance(rows, dict) else rows
+    for row in many:
+        output.write(json.dumps(dict(row), default=plain, skipkeys=True) + "\n")
+
+
+def plain(value: Any) -> Any:
+    """Numpy's scalars and small arrays as Python's own; anything else as null, which the table turns into the default."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray) and value.size == 1:
+        return value.reshape(-1)[0].item()
+    return None
+
+
+def main(arguments: list[str]) -> int:
+    """Rows go to the real standard output; what the module prints goes to standard error, so that it cannot spoil them."""
+    directory, file = map(Path, arguments)
+    with os.fdopen(os.dup(1), "w", buffering=65536, encoding="ascii", newline="\n") as output:
+        os.dup2(2, 1)
+        chunk = load_chunk(directory)
+        write_rows(load_process(file)(chunk), output)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Threads and exit handlers that the module left behind do not hold up the end of the run.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,61 @@
+"""A lane's own root directory: a copy of the runtime, in RAM when the scratch directory is.
+
+Programs of different lanes share no file, so that none can tell from the time an access takes what another has touched.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from privid.errors import SandboxFailed
+
+from .runtime import Runtime
+
+__all__ = ["LAUNCHER", "make_root", "remove_tree"]
+
+#: The launcher of modules, inside the sandbox.
+LAUNCHER = Path("/usr/lib/privid/launcher.py")
+
+#: Fields of /proc/cpuinfo that are the same at all times; libraries read them to choose their code.
+_CPU_FIELDS = ("vendor_id", "cpu family", "model", "model name", "stepping", "cache size", "flags", "bugs", "address sizes",
+               "CPU implementer", "CPU architecture", "CPU variant", "CPU part", "CPU revision", "Features")
+
+
+def make_root(runtime: Runtime, root: Path) -> None:
+    """Copy the runtime to root and add what is of this machine and of this version of the engine."""
+    root.mkdir()
+    command = ["cp", "-a", "--no-preserve=ownership", f"{runtime.root}/.", str(root)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        remove_tree(root)
+        raise SandboxFailed("could not copy the runtime for a lane", detail=done.stderr.strip()[-500:] or None,
+                            hint="Each lane needs about 300 MB in its scratch directory, by default in /dev/shm.")
+    root.chmod(0o755)
+    launcher = root / LAUNCHER.relative_to("/")
+    launcher.parent.mkdir(parents=True)
+    shutil.copyfile(Path(__file__).with_name("launcher.py"), launcher)
+    (root / "proc/cpuinfo").write_text(_cpu_facts())
+    for name in ("online", "possible", "present"):
+        (root / "sys/devices/system/cpu" / name).write_text("0\n")
+    for path in (launcher.parent, launcher, root / "proc/cpuinfo", *(root / "sys/devices/system/cpu").iterdir()):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a directory that may be half made."""
+    if path.exists():
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _cpu_facts() -> str:
+    """One processor, without its clock rate, which changes with load."""
+    try:
+        host = Path("/proc/cpuinfo").read_text().split("\n\n")[0]
+    except OSError:
+        host = ""
+    kept = [line for line in host.splitlines() if line.partition("\t")[0].rstrip(" :") in _CPU_FIELDS]
+    fixed = ["processor\t: 0", "physical id\t: 0", "core id\t: 0", "siblings\t: 1", "cpu cores\t: 1"]
+    return os.linesep.join([fixed[0], *kept, *fixed[1:]]) + "\n\n"

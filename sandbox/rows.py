@@ -1,0 +1,107 @@
+"""From what a program printed to rows of the declared types, whatever it printed."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from privid.model import Column
+
+__all__ = ["MAX_LINE_BYTES", "MAX_TEXT", "Row", "Value", "default_row", "parse_rows"]
+
+Value = str | float | bool
+Row = tuple[Value, ...]
+
+#: Characters kept of a text value.
+MAX_TEXT = 1024
+#: A longer line is a row of defaults; bounds what one line can cost the parser.
+MAX_LINE_BYTES = 1024 * 1024
+#: Empty lines looked at before giving up, so that output of nothing but newlines costs nothing.
+_MAX_BLANK_LINES = 1000
+#: Digits after which an integer is far beyond the largest float.
+_MAX_DIGITS = 400
+
+_NOT_STORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+def default_row(columns: Sequence[Column]) -> Row:
+    """The row of a run that crashed or timed out: every untrusted column's default, in order."""
+    return tuple(_default(c) for c in columns if not c.trusted)
+
+
+def parse_rows(stdout: bytes, columns: Sequence[Column], max_rows: int) -> list[Row]:
+    """At most max_rows rows with a value for each untrusted column, in order; never raises, never None.
+
+    A line that is not a JSON object is a row of defaults, so that one bad line does not move the others.
+    """
+    untrusted = [c for c in columns if not c.trusted]
+    rows: list[Row] = []
+    for line in _lines(stdout, max_rows):
+        fields = _parse_line(line)
+        rows.append(tuple(_convert(fields.get(c.name), c) for c in untrusted))
+    return rows
+
+
+def _lines(stdout: bytes, limit: int) -> Iterator[bytes]:
+    """The first lines that hold something, without splitting the rest."""
+    start, found, blank = 0, 0, 0
+    while start < len(stdout) and found < limit and blank <= _MAX_BLANK_LINES:
+        stop = stdout.find(b"\n", start)
+        stop = len(stdout) if stop < 0 else stop
+        # A line of white space longer than the limit is over-long, not blank: strip() never sees more than the limit.
+        line = stdout[start:min(stop, start + MAX_LINE_BYTES + 1)]
+        if line.strip():
+            found += 1
+            yield line
+        else:
+            blank += 1
+        start = stop + 1
+
+
+def _parse_line(line: bytes) -> dict[str, Any]:
+    if len(line) > MAX_LINE_BYTES:
+        return {}
+    try:
+        value = json.loads(line.decode("utf-8", errors="replace"), parse_int=_parse_int)
+    except (ValueError, RecursionError, MemoryError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _parse_int(digits: str) -> float:
+    """Integers become floats at once: Python's own would take quadratic time, or refuse, for very long ones."""
+    if len(digits) > _MAX_DIGITS:
+        return -math.inf if digits.startswith("-") else math.inf
+    return float(digits)
+
+
+def _convert(value: Any, column: Column) -> Value:
+    match column.type:
+        case "float8" if isinstance(value, float) and not math.isnan(value):
+            return _finite(value)
+        case "boolean" if isinstance(value, bool):
+            return value
+        case "text" if isinstance(value, str):
+            return _storable(value)
+        case "enum" if isinstance(value, str) and column.labels is not None and value in column.labels:
+            return value
+    return _default(column)
+
+
+def _finite(value: float) -> float:
+    """Infinities become the largest number of their sign; -0 becomes 0."""
+    return min(max(value, -sys.float_info.max), sys.float_info.max) + 0.0
+
+
+def _storable(text: str) -> str:
+    """What PostgreSQL can store: no NUL, no half of a surrogate pair, at most MAX_TEXT characters."""
+    return _NOT_STORABLE.sub("", text[:4 * MAX_TEXT])[:MAX_TEXT]
+
+
+def _default(column: Column) -> Value:
+    assert column.default is not None, column.name
+    return column.default

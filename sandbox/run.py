@@ -1,0 +1,256 @@
+"""One run: a bubblewrap process from its start to its burial.
+
+Theory of operation. The engine's thread starts bubblewrap, which makes the namespaces and mounts and forks the sandbox's process 1; that
+waits at the gate (a pipe). Meanwhile the engine puts process 1 into its control group. When the slot begins, the engine opens the gate;
+process 1 forks, loads the system call filter, sets its limits and becomes the program. Standard output is a FIFO read by the engine;
+standard error is a bounded file. The status pipe tells the exit code, and tells it only if the program was really started: so what went
+wrong before is known to be the sandbox's fault. Killing process 1 kills everything in its pid namespace.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import math
+import os
+import selectors
+import signal
+import struct
+import subprocess
+import termios
+import time
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from privid.errors import SandboxFailed
+
+from .cgroups import Group
+from .command import sandbox_command
+from .executable import Kind
+
+__all__ = ["Limits", "Outcome", "Run", "RunResult"]
+
+_MIB = 1024 * 1024
+
+
+class Outcome(Enum):
+    """How a program ended. A sandbox that failed is never one of these: it raises SandboxFailed."""
+
+    OK = "ok"
+    CRASHED = "crashed"  # an exit code other than 0, or a signal
+    TIMED_OUT = "timed out"
+    FLOODED = "flooded"  # more on standard output than the limit
+    CANCELLED = "cancelled"  # given up by the engine; never data
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one run may use."""
+
+    memory: int = 2048 * _MIB  # all processes together where there are control groups, each process elsewhere
+    address_space: int = 8192 * _MIB  # of each process, where control groups bound the memory itself
+    tmpfs: int = 256 * _MIB
+    processes: int = 64  # and threads
+    files: int = 256
+    stdout: int = 16 * _MIB
+    stderr: int = 64 * 1024  # the tail that is kept
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run gave. stderr is for debugging on one's own video; it never reaches an analyst otherwise."""
+
+    outcome: Outcome
+    stdout: bytes
+    stderr: bytes
+    started: float = 0.0  # time.monotonic() when the gate was opened, for measurements
+
+
+class Run:
+    """See the module's theory of operation. Used by one thread, which must live as long as the run: bubblewrap dies with it."""
+
+    def __init__(self, *, directory: Path, name: str, root: Path, filter_file: Path, executable: Path, kind: Kind, chunk: Path,
+                 limits: Limits, cpu_seconds: float, mapped: int, group: Group | None, user: tuple[int, int] | None) -> None:
+        self.group = group
+        self._limits = limits
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pidfd: int | None = None
+        self._status = b""
+        self._stdout = bytearray()
+        with contextlib.ExitStack() as child_ends, contextlib.ExitStack() as own_ends:
+            gate, self._gate = _pipe(child_ends, own_ends)
+            self._status_fd, status = _pipe(own_ends, child_ends)
+            self._stdout_fd, stdout = _fifo(directory / f"{name}.out", own_ends, child_ends)
+            self._stderr_fd, stderr = _file(directory / f"{name}.err", own_ends, child_ends)
+            seccomp = _opened(child_ends, os.open(filter_file, os.O_RDONLY | os.O_CLOEXEC))
+            command = sandbox_command(root=root, executable=executable, kind=kind, chunk=chunk, tmpfs_bytes=limits.tmpfs,
+                                      rlimits=self._rlimits(cpu_seconds, mapped), descriptors=(gate, status, seccomp))
+            credentials = {} if user is None else {"user": user[0], "group": user[1], "extra_groups": []}
+            try:
+                self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, cwd="/", env={},
+                                                 pass_fds=(gate, status, seccomp), start_new_session=True, **credentials)  # type: ignore[call-overload]
+            except OSError as error:
+                raise SandboxFailed(f"could not start bubblewrap: {error.strerror}") from None
+            self._own_ends = own_ends.pop_all()
+
+    def prepare(self, deadline: float, cores: frozenset[int] | None) -> None:
+        """Wait for process 1 and put it in its place. It is at the gate, or on its way there: nothing of the program has run."""
+        with selectors.PollSelector() as selector:
+            selector.register(self._status_fd, selectors.EVENT_READ)
+            while (pid := self._reported("child-pid")) is None:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise SandboxFailed("the sandbox was not ready at the end of its slot", hint="The machine is overloaded.")
+                if selector.select(left) and not self._read_status():
+                    raise self._failure()
+        try:
+            self._pidfd = os.pidfd_open(pid)
+            if self.group is not None:
+                self.group.add(pid)
+            if cores is not None:
+                os.sched_setaffinity(pid, cores)
+        except ProcessLookupError:
+            raise self._failure() from None
+        except OSError as error:
+            raise SandboxFailed(f"could not limit the sandbox: {error.strerror}") from None
+
+    def open_gate(self) -> None:
+        """Let the program start."""
+        try:
+            os.write(self._gate, b"!")
+        except BrokenPipeError:
+            raise self._failure() from None
+
+    def collect(self, end: float, cancel_fd: int) -> Outcome:
+        """Read what the program prints until it ends, floods, or its time is over; then kill what is left of it."""
+        outcome: Outcome | None = None
+        with selectors.PollSelector() as selector:
+            for fd in (self._stdout_fd, self._status_fd, cancel_fd):
+                selector.register(fd, selectors.EVENT_READ)
+            while outcome is None and (left := end - time.monotonic()) > 0:
+                for key, _ in selector.select(left):
+                    if key.fd == cancel_fd:
+                        outcome = Outcome.CANCELLED
+                    elif key.fd == self._stdout_fd and not self._read_stdout():
+                        selector.unregister(self._stdout_fd)
+                    elif key.fd == self._status_fd and not self._read_status():
+                        outcome = self._ended()
+                if len(self._stdout) > self._limits.stdout:
+                    outcome = Outcome.FLOODED
+        self.kill()
+        if outcome is None:
+            self._check_started()
+            return Outcome.TIMED_OUT
+        return outcome
+
+    def result(self, outcome: Outcome, started: float) -> RunResult:
+        size = os.fstat(self._stderr_fd).st_size
+        tail = os.pread(self._stderr_fd, self._limits.stderr, max(0, size - self._limits.stderr))
+        return RunResult(outcome, bytes(self._stdout) if outcome is Outcome.OK else b"", tail, started)
+
+    def kill(self) -> None:
+        """Everything, at once; the kernel clears away behind us."""
+        if self._pidfd is not None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+        if self._process is not None:
+            self._process.kill()
+
+    def bury(self) -> None:
+        """Wait until nothing is left, and free what the run held. May take a while; never called inside a slot."""
+        self.kill()
+        if self._process is not None:
+            self._process.wait()
+        if self._pidfd is not None:
+            with selectors.PollSelector() as selector:  # a pidfd is readable when its process, and so its namespace, is gone
+                selector.register(self._pidfd, selectors.EVENT_READ)
+                selector.select(10)
+            os.close(self._pidfd)
+            self._pidfd = None
+        self._own_ends.close()
+        if self.group is not None:
+            self.group.remove(patience=10)
+
+    def _ended(self) -> Outcome:
+        """The status pipe is closed: bubblewrap is gone, and what the program printed is all there."""
+        code = self._reported("exit-code")
+        if code is None:
+            raise self._failure()
+        self.kill()
+        while len(self._stdout) <= self._limits.stdout and self._read_stdout():
+            pass
+        if len(self._stdout) > self._limits.stdout:
+            return Outcome.FLOODED
+        return Outcome.OK if code == 0 else Outcome.CRASHED
+
+    def _check_started(self) -> None:
+        """Not having been started is no fault of the program."""
+        unread = fcntl.ioctl(self._gate, termios.FIONREAD, struct.pack("i", 0))
+        if struct.unpack("i", unread)[0]:
+            raise SandboxFailed("the sandbox was not ready at the end of its slot", hint="The machine is overloaded.")
+
+    def _read_stdout(self) -> bool:
+        try:
+            data = os.read(self._stdout_fd, _MIB)
+        except BlockingIOError:
+            return False
+        self._stdout += data
+        return bool(data)
+
+    def _read_status(self) -> bool:
+        data = os.read(self._status_fd, 4096)
+        self._status += data
+        return bool(data)
+
+    def _reported(self, key: str) -> int | None:
+        """A number out of the JSON documents, one per line, that bubblewrap has written."""
+        for line in self._status.split(b"\n")[:-1]:
+            value = json.loads(line).get(key)
+            if value is not None:
+                return int(value)
+        return None
+
+    def _failure(self) -> SandboxFailed:
+        """Only before the program has started, so that what is on standard error is bubblewrap's own."""
+        said = os.pread(self._stderr_fd, 1000, 0).decode(errors="replace").strip()
+        return SandboxFailed("could not set up the sandbox", detail=said or None, hint="Run privid doctor to see what this machine lacks.")
+
+    def _rlimits(self, cpu_seconds: float, mapped: int) -> dict[str, int]:
+        """Limits of each process, in the terms of ulimit. The one on CPU time is only a backstop, should the engine die."""
+        limits = self._limits
+        address_space = (limits.address_space if self.group is not None else limits.memory) + mapped
+        return {"v": address_space // 1024, "p": limits.processes, "f": limits.tmpfs // 512, "n": limits.files, "c": 0, "l": 0,
+                "t": math.ceil(cpu_seconds) * (os.cpu_count() or 1) + 1}
+
+
+def _opened(stack: contextlib.ExitStack, fd: int) -> int:
+    stack.callback(os.close, fd)
+    return fd
+
+
+def _pipe(readers: contextlib.ExitStack, writers: contextlib.ExitStack) -> tuple[int, int]:
+    reader, writer = os.pipe2(os.O_CLOEXEC)
+    return _opened(readers, reader), _opened(writers, writer)
+
+
+def _fifo(path: Path, own: contextlib.ExitStack, child: contextlib.ExitStack) -> tuple[int, int]:
+    """A FIFO rather than a pipe: a pipe's inode number counts the pipes and sockets of the whole machine."""
+    os.mkfifo(path, 0o600)
+    try:
+        reader = _opened(own, os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+        writer = _opened(child, os.open(path, os.O_WRONLY | os.O_CLOEXEC))
+    finally:
+        path.unlink()
+    return reader, writer
+
+
+def _file(path: Path, own: contextlib.ExitStack, child: contextlib.ExitStack) -> tuple[int, int]:
+    """A file rather than a FIFO: a program that prints debugging output is neither stopped by it nor costs the engine time."""
+    try:
+        writer = _opened(child, os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        reader = _opened(own, os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+    finally:
+        path.unlink(missing_ok=True)
+    return reader, writer
