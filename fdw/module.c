@@ -74,6 +74,7 @@ _PG_init(void)
 	privid_preloaded = true;
 	InstallPlannerHook();
 	InstallReleaseScan();
+	InstallHome();
 }
 
 /* Refuse to go on in a server that would not guard every statement. */

@@ -91,6 +91,9 @@ extern PlannedStmt *PlanInner(Query *query);
 extern void InstallPlannerHook(void);
 extern bool MayReadRaw(Oid relid, bool complain);
 
+/* home.c */
+extern void InstallHome(void);
+
 /* release.c */
 typedef struct Release
 {

@@ -1,0 +1,78 @@
+/*
+ * home.c: an analyst's first foreign table finds a schema to live in.
+ *
+ * Analysts may not create in schema public: what one puts there, another role
+ * could run by accident. So each has a schema of his own name, which is first
+ * in the default search_path. It is made when it is first needed, for members
+ * of privid_analyst only, and only where they could create nothing otherwise.
+ */
+#include "privid.h"
+
+#include "access/xact.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_authid.h"
+#include "catalog/pg_class.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "tcop/utility.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+
+static ProcessUtility_hook_type previous_utility = NULL;
+
+/* Would an unqualified name have no schema that this role may create in? */
+static bool
+NeedsHome(CreateForeignTableStmt *stmt)
+{
+	Oid			analysts = get_role_oid("privid_analyst", true);
+	ForeignServer *server = GetForeignServerByName(stmt->servername, true);
+	List	   *path;
+	ListCell   *lc;
+
+	if (stmt->base.relation->schemaname || stmt->base.relation->relpersistence != RELPERSISTENCE_PERMANENT ||
+		!IsTransactionState() || server == NULL || !IsPrividServer(server) || !OidIsValid(analysts) || superuser() ||
+		!is_member_of_role_nosuper(GetUserId(), analysts))
+		return false;
+	path = fetch_search_path(false);
+	foreach(lc, path)
+		if (pg_namespace_aclcheck(lfirst_oid(lc), GetUserId(), ACL_CREATE) == ACLCHECK_OK)
+			return false;
+	return !OidIsValid(get_namespace_oid(GetUserNameFromId(GetUserId(), false), true));
+}
+
+static void
+MakeHome(void)
+{
+	char	   *name = GetUserNameFromId(GetUserId(), false);
+	const char *quoted = quote_identifier(name);
+	Oid			user;
+	int			context;
+
+	GetUserIdAndSecContext(&user, &context);
+	SetUserIdAndSecContext(BOOTSTRAP_SUPERUSERID, context | SECURITY_LOCAL_USERID_CHANGE);
+	SPI_connect();
+	if (SPI_execute(psprintf("CREATE SCHEMA %s AUTHORIZATION %s", quoted, quoted), false, 0) != SPI_OK_UTILITY)
+		elog(ERROR, "could not create schema");
+	SPI_finish();
+	SetUserIdAndSecContext(user, context);
+	ereport(NOTICE, (errmsg("schema \"%s\" was created for your tables", name)));
+}
+
+static void
+PrividUtility(PlannedStmt *pstmt, const char *source, bool readOnlyTree, ProcessUtilityContext context,
+			  ParamListInfo params, QueryEnvironment *env, DestReceiver *dest, QueryCompletion *qc)
+{
+	if (IsA(pstmt->utilityStmt, CreateForeignTableStmt) && NeedsHome((CreateForeignTableStmt *) pstmt->utilityStmt))
+		MakeHome();
+	if (previous_utility)
+		previous_utility(pstmt, source, readOnlyTree, context, params, env, dest, qc);
+	else
+		standard_ProcessUtility(pstmt, source, readOnlyTree, context, params, env, dest, qc);
+}
+
+void
+InstallHome(void)
+{
+	previous_utility = ProcessUtility_hook;
+	ProcessUtility_hook = PrividUtility;
+}
