@@ -27,8 +27,8 @@ _BATCH = 500
 Entry = tuple[int, bytes]  # rows, encoded columns
 
 
-def chunk_keys(table: Table, kind: str, runtime: str, chunks: Iterable[int]) -> list[bytes]:
-    """The cache key of each chunk, in order."""
+def chunk_keys(table: Table, kind: str, runtime: str, chunks: Iterable[int], moments: Iterable[int]) -> list[bytes]:
+    """The cache key of each chunk; chunks ascend, `moments` is when each begins."""
     camera = table.camera
     shared = hashlib.sha256(json.dumps([
         FORMAT, camera.name, str(camera.footage.fps), camera.footage.width, camera.footage.height,
@@ -37,15 +37,15 @@ def chunk_keys(table: Table, kind: str, runtime: str, chunks: Iterable[int]) -> 
     ]).encode())
     files = camera.footage.files
     keys: list[bytes] = []
-    at = 0  # chunks ascend, so files that ended before this chunk are never looked at again
-    for chunk in chunks:
+    at = 0  # files that ended before this chunk are never looked at again
+    for chunk, moment in zip(chunks, moments, strict=True):
         first, stop = table.grid.frames(chunk)
         while at < len(files) and files[at].first_frame + files[at].frames <= first:
             at += 1
         seen = [[f.sha256, max(first - f.first_frame, 0), min(stop - f.first_frame, f.frames)]
                 for f in _overlapping(files, at, stop)]
         digest = shared.copy()
-        digest.update(json.dumps([table.chunk_microseconds(chunk), seen]).encode())
+        digest.update(json.dumps([moment, seen]).encode())
         keys.append(digest.digest())
     return keys
 

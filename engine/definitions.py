@@ -13,21 +13,22 @@ from typing import Any
 
 from privid.errors import ExecutableInvalid, InvalidValue, NoRule
 from privid.model import Camera, Column, Executable, Footage, Grid, Table
-from privid.quantities import parse_duration, parse_number, parse_timestamp
+from privid.quantities import parse_duration, parse_number, parse_timestamp, show_duration
+from privid.sandbox.lane import MIN_SLOT
 
 from .rows import row_width
 from .wire import Malformed
 
-__all__ = ["MAX_CHUNK_BYTES", "MAX_ROWS", "Sources", "make_camera", "make_table"]
+__all__ = ["MAX_CHUNK_BYTES", "MAX_DEFAULT_BYTES", "MAX_ROWS", "Sources", "make_camera", "make_table"]
 
-#: One chunk's rows travel in one block and are held in memory by engine and backend. A program that prints empty rows gets
+#: One chunk's rows travel in one message and are held in memory by engine and backend. A program that prints empty rows gets
 #: defaults, so the size of a full block of defaults is bounded too, padded or not.
 MAX_ROWS = 100_000
-MAX_DEFAULT_BYTES = 16 * 1024**2
+MAX_DEFAULT_BYTES = 8 * 1024**2
 #: A few decoded chunks wait in memory at a time.
 MAX_CHUNK_BYTES = 2 * 1024**3
 #: A slot is reserved whole, whatever the program does; a day-long one would block a lane for a typing mistake.
-MAX_TIMEOUT = Fraction(3600)
+MIN_TIMEOUT, MAX_TIMEOUT = Fraction(str(MIN_SLOT)), Fraction(3600)
 MAX_TEXT_DEFAULT = 1024
 
 _QUANTUM_BOUNDS = (Fraction(1, 1000), Fraction(10))
@@ -38,7 +39,7 @@ class Sources:
 
     def __init__(self, open_footage: Callable[[str, Fraction | None], Footage],
                  make_grid: Callable[..., Grid],
-                 find_executable: Callable[[str, str], Executable | None]) -> None:
+                 find_executable: Callable[[str, str], Executable]) -> None:
         self.open_footage = open_footage
         self.make_grid = make_grid
         self.find_executable = find_executable
@@ -80,8 +81,8 @@ def make_table(table: dict[str, Any], index: int, sources: Sources, *, missing: 
             raise NoRule(f'option "{later}" is not supported yet',
                          hint=f'Leave the option "{later}" out: the table then reads the whole picture.')
     timeout = parse_duration(options.required("timeout"), "timeout")
-    if not 0 < timeout <= MAX_TIMEOUT:
-        raise InvalidValue(f'option "timeout" must be above 0s and at most 1h, but is {options.required("timeout")}',
+    if not MIN_TIMEOUT <= timeout <= MAX_TIMEOUT:
+        raise InvalidValue(f'option "timeout" must be between {show_duration(MIN_TIMEOUT)} and 1h, but is {options.required("timeout")}',
                            hint="It is the time that a program may take for one chunk.")
     max_rows = _whole(options.required("max_rows"), "max_rows", 1, MAX_ROWS)
     pad = _boolean(options.get("pad", "off"), "pad")
@@ -105,12 +106,12 @@ def make_table(table: dict[str, Any], index: int, sources: Sources, *, missing: 
         fitting = MAX_CHUNK_BYTES // (camera.footage.width * camera.footage.height * 3)
         raise InvalidValue(f'option "chunk" makes chunks of {grid.size} frames, but at most {fitting} fit into memory',
                            hint="Choose a shorter chunk.")
-    executable = sources.find_executable(owner, wanted)
-    if executable is None:
-        hint = f"Upload it as role \"{owner}\": SELECT privid.upload('{wanted}', ...), or privid upload FILE."
+    try:
+        executable = sources.find_executable(owner, wanted)
+    except ExecutableInvalid as error:
         if missing is None:
-            raise ExecutableInvalid(f'executable "{wanted}" does not exist', hint=hint)
-        missing(f'executable "{wanted}" does not exist yet; upload it before the first query')
+            raise
+        missing(f"{error.message}; upload it before the first query")
         executable = Executable(wanted, "", b"")
     return Table(index=index, name=name, owner=owner, camera=camera, grid=grid, columns=columns, executable=executable,
                  timeout=timeout, max_rows=max_rows, pad=pad)

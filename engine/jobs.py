@@ -9,8 +9,10 @@ from enum import Enum
 from pathlib import Path
 
 from privid.model import Table
+from privid.sandbox.executable import Kind
 
 from .cancel import Cancelled
+from .seams import Reader
 from .timetable import Place
 
 __all__ = ["Job", "Slot", "State"]
@@ -60,13 +62,14 @@ class Job:
 
     ident: str
     table: Table
-    kind: str
+    kind: Kind
     folder: Path  # in the scratch: the program and the decoded chunks
     own: list[Slot] = field(default_factory=list)  # in order of their frames
     wanted: dict[bytes, Slot] = field(default_factory=dict)  # own ones, and those shared with earlier jobs
     left: int = 0  # own slots that are not over
     held: int = 0  # own slots whose frames are in memory
     decoding: bool = True
+    reader: Reader | None = None
     outcomes: dict[str, int] = field(default_factory=dict)  # of own slots that ran
 
     def wait(self, key: bytes) -> None:

@@ -18,23 +18,26 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from privid.errors import PrividError, SandboxFailed, VideoUnreadable
 from privid.model import Footage, Table
+from privid.sandbox.executable import Kind
+from privid.sandbox.run import Outcome, RunResult
 
 from .chunks import ChunkCache
 from .jobs import Job, Slot, State
 from .log import Log
-from .seams import Harvested, LaneLike, Reader, Result
+from .seams import Harvested, LaneLike, Reader
 from .timetable import NANO, Place, Timetable, nanoseconds
 
 __all__ = ["Runner"]
 
 #: Chunks decoded ahead of their slots, beyond one per lane
 AHEAD = 3
-#: From a reservation to its first slot: opening the footage, and decoding the first chunk at a rate any machine reaches
-LEAD = NANO // 4
+#: From a reservation to its first slot: starting the decoder, and decoding the first chunk at a rate any machine reaches
+LEAD = NANO // 2
 PIXELS_PER_SECOND = 100_000_000
-#: A lane must be handed its slot this long before it begins
-HANDOVER = NANO // 500
+#: A lane must be handed its slot this long before it begins, to set the sandbox up
+HANDOVER = NANO // 20
 PROGRAM = "program"
 
 
@@ -43,7 +46,7 @@ class Runner:
 
     def __init__(self, lanes: Sequence[LaneLike], cache: ChunkCache, scratch: Path, log: Log, *, guard: float,
                  open_reader: Callable[[Footage], Reader], describe: Callable[[Table, int, Path], None],
-                 read_output: Callable[[Table, Result], Harvested]) -> None:
+                 read_output: Callable[[Table, RunResult], Harvested]) -> None:
         self._lanes = lanes
         self._cache = cache
         self._scratch = scratch
@@ -58,7 +61,7 @@ class Runner:
         self._queues: list[deque[Slot]] = [deque() for _ in lanes]
         self._running: list[Slot | None] = [None] * len(lanes)
         self._under_way: dict[bytes, Slot] = {}
-        self._harvest: queue.SimpleQueue[tuple[Slot, Result | None] | None] = queue.SimpleQueue()
+        self._harvest: queue.SimpleQueue[tuple[Slot, RunResult | None] | None] = queue.SimpleQueue()
         self._stopped = False
         self._decoders: set[threading.Thread] = set()
         self._threads = [threading.Thread(target=self._work, args=(index,), name=f"lane {index}", daemon=True)
@@ -87,7 +90,7 @@ class Runner:
             end = self._timetable.finish(count, self.pitch(table), now + self.lead(table)) if count else now
             return count, max([end, *shared])
 
-    def submit(self, table: Table, kind: str, chunks: Sequence[int], keys: Sequence[bytes]) -> Job:
+    def submit(self, table: Table, kind: Kind, chunks: Sequence[int], keys: Sequence[bytes]) -> Job:
         """Reserve slots for the chunks that are neither kept nor under way, and start on them."""
         job = Job(secrets.token_hex(4), table, kind, self._scratch / f"job-{secrets.token_hex(8)}")
         with self._lock:
@@ -116,29 +119,27 @@ class Runner:
 
     def cancel(self, job: Job) -> None:
         """Nobody waits for this job: its slots are given up, except those that another job shares."""
-        kill: list[LaneLike] = []
         with self._lock:
+            given_up = [slot for slot in job.wanted.values() if not slot.over and slot.users == {job}]
             for slot in job.wanted.values():
                 slot.users.discard(job)
-                if slot.users or slot.over:
-                    continue
-                if slot.state is State.RUNNING:
-                    kill.append(self._lanes[slot.place.lane])
-                self._close(slot, State.CANCELLED)
-            self._prune()
+            self._give_up(given_up)
             for lane, waiting in enumerate(self._queues):
                 current = self._running[lane]
                 self._timetable.release(lane, [slot.place for slot in waiting] + ([current.place] if current else []))
-        for lane_like in kill:
-            lane_like.kill()
+            readers = [owner.reader for owner in {slot.job for slot in given_up} if not owner.left]
+        self._kill(given_up)
+        for reader in readers:
+            if reader is not None:
+                reader.close()
 
     def fail(self, job: Job, error: BaseException) -> None:
-        """The sandbox or the decoder failed: the job ends for everybody who waits for it. Its slots stay reserved until they have
-        passed, so that the moment of the failure cannot be seen in anybody's start time."""
+        """The sandbox or the decoder failed: the job ends for everybody who waits for it, with words that are the same whatever the
+        video shows. Its slots stay reserved until they have passed, so that nobody's start time tells the moment of the failure."""
         with self._lock:
             for slot in job.own:
                 if not slot.over:
-                    slot.error = error
+                    slot.error = _public(error, job)
                     self._close(slot, State.FAILED)
             self._prune()
 
@@ -146,17 +147,30 @@ class Runner:
         """Kill what runs and end all threads."""
         with self._lock:
             self._stopped = True
-            for slot in list(self._under_way.values()):
-                self._close(slot, State.CANCELLED)
-            self._prune()
-        for lane in self._lanes:
-            lane.kill()
+            slots = list(self._under_way.values())
+            self._give_up(slots)
+            readers = [job.reader for job in {slot.job for slot in slots}]
+        self._kill(slots)
+        for reader in readers:
+            if reader is not None:
+                reader.close()
         for thread in self._threads[:-1] + list(self._decoders):
             thread.join(5)
         self._harvest.put(None)
         self._threads[-1].join(5)
         for lane in self._lanes:
             lane.close()
+
+    def _kill(self, slots: Sequence[Slot]) -> None:
+        """End runs that nobody wants. Asked again after a moment, for a lane may have been about to start."""
+        for _ in range(3):
+            with self._lock:
+                running = [slot for slot in slots if self._running[slot.place.lane] is slot]
+                for slot in running:
+                    self._lanes[slot.place.lane].cancel()
+            if not running:
+                return
+            time.sleep(0.01)
 
     # Under the lock
 
@@ -168,6 +182,11 @@ class Runner:
             del self._under_way[slot.key]
         self._harvest.put((slot, None))  # which removes its frames, if it has any
         slot.finished.set()
+
+    def _give_up(self, slots: Sequence[Slot]) -> None:
+        for slot in slots:
+            self._close(slot, State.CANCELLED)
+        self._prune()
 
     def _prune(self) -> None:
         self._queues = [deque(slot for slot in waiting if not slot.over) for waiting in self._queues]
@@ -183,22 +202,25 @@ class Runner:
                         reason="frames not decoded" if slot.state is State.WAITING else "lane late")
 
     def _next(self, lane: int) -> Slot | None:
-        """The lane's next slot, when its frames are there; None when the runner stops."""
+        """The lane's next slot, at the moment when its sandbox is to be set up; None when the runner stops."""
         while not self._stopped:
             if not self._queues[lane]:
                 self._changed.wait()
                 continue
             slot = self._queues[lane][0]
             now = time.monotonic_ns()
-            if now > slot.place.begin - HANDOVER:
+            setup = slot.place.begin - self._guard
+            latest = slot.place.begin - HANDOVER
+            if now > latest:
                 self._slip(lane, slot, now)
-            elif slot.state is State.READY:
+            elif slot.state is State.READY and now >= setup:
                 self._queues[lane].popleft()
                 slot.state = State.RUNNING
                 self._running[lane] = slot
                 return slot
             else:
-                self._changed.wait((slot.place.begin - HANDOVER - now) / NANO + 0.0005)
+                # waiting for its time, or beyond that for its frames
+                self._changed.wait(((setup if now < setup else latest) - now) / NANO + 0.0002)
         return None
 
     # Threads
@@ -209,19 +231,32 @@ class Runner:
                 slot = self._next(lane)
             if slot is None:
                 return
-            job, result = slot.job, None
+            result: RunResult | None = None
             try:
-                assert slot.frames is not None
-                begin = slot.place.begin
-                result = self._lanes[lane].run(job.folder / PROGRAM, job.kind, slot.frames, begin / NANO,
-                                               (begin + nanoseconds(job.table.timeout)) / NANO)
-            except Exception as error:
                 if not slot.over:
-                    self._log.failure("slot failed", error, job=job.ident, lane=lane)
-                    self.fail(job, error)
+                    result = self._run(lane, slot)
+            except Exception as error:
+                self._report("slot failed", error, slot.job)
+                self.fail(slot.job, error)
             with self._lock:
                 self._running[lane] = None
+                if result is not None and result.outcome is Outcome.CANCELLED:
+                    result = None
+                    if not slot.over:  # it was meant for the run before: this one has its turn again
+                        slot.state = State.READY
+                        self._queues[lane].appendleft(slot)
             self._harvest.put((slot, result))
+
+    def _run(self, lane: int, slot: Slot) -> RunResult:
+        assert slot.frames is not None
+        begin = slot.place.begin
+        return self._lanes[lane].run(slot.job.folder / PROGRAM, slot.job.kind, slot.frames, begin / NANO,
+                                     (begin + nanoseconds(slot.job.table.timeout)) / NANO)
+
+    def _report(self, event: str, error: Exception, job: Job) -> None:
+        """Our own errors are logged in full: nothing in them comes from a program or a picture."""
+        words = [error.message, error.detail or ""] if isinstance(error, PrividError) else []
+        self._log.failure(event, error, job=job.ident, words=words)
 
     def _decode(self, job: Job) -> None:
         """Decode a job's frames in order, a few chunks ahead of their slots."""
@@ -230,7 +265,7 @@ class Runner:
             job.folder.chmod(0o711)
             (job.folder / PROGRAM).write_bytes(job.table.executable.content)
             (job.folder / PROGRAM).chmod(0o555)
-            reader = self._open_reader(job.table.camera.footage)
+            reader = job.reader = self._open_reader(job.table.camera.footage)
             try:
                 for slot in job.own:
                     if self._may_decode(slot):
@@ -239,7 +274,7 @@ class Runner:
                 reader.close()
         except Exception as error:
             if job.left:
-                self._log.failure("decoding failed", error, job=job.ident)
+                self._report("decoding failed", error, job)
                 self.fail(job, error)
         finally:
             with self._lock:
@@ -309,3 +344,13 @@ class Runner:
             finished = not job.decoding and not job.left and not job.held
         if finished:
             shutil.rmtree(job.folder, ignore_errors=True)
+
+
+def _public(error: BaseException, job: Job) -> BaseException:
+    """What those who wait are told: the family, and nothing of where or why, which is in the log."""
+    if isinstance(error, VideoUnreadable):
+        return VideoUnreadable(f'could not decode the footage of camera "{job.table.camera.name}"',
+                               hint="The operator finds the cause in the engine's log.")
+    if isinstance(error, SandboxFailed):
+        return SandboxFailed("the sandbox failed", hint="The operator finds the cause in the engine's log and with privid doctor.")
+    return error

@@ -6,22 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-__all__ = ["Harvested", "LaneLike", "Reader", "Result"]
+from privid.sandbox.executable import Kind
+from privid.sandbox.run import RunResult
 
-
-class Result(Protocol):
-    """What came out of one run (privid.sandbox.RunResult)."""
-
-    @property
-    def stdout(self) -> bytes: ...
+__all__ = ["Harvested", "LaneLike", "Reader"]
 
 
 class LaneLike(Protocol):
     """Runs one program at a time, from `begin` to `end` of the monotonic clock (privid.sandbox.Lane)."""
 
-    def run(self, executable: Path, kind: str, chunk: Path, begin: float, end: float) -> Result: ...
+    def run(self, executable: Path, kind: Kind, chunk_dir: Path, begin: float, end: float) -> RunResult: ...
 
-    def kill(self) -> None: ...
+    def cancel(self) -> None: ...
 
     def close(self) -> None: ...
 

@@ -13,6 +13,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -133,7 +134,7 @@ class Server:
             while (message := read_message(sock, LIMIT if conversation.greeted else HELLO_LIMIT)) is not None:
                 self._watcher.watch(sock, cancel)
                 try:
-                    conversation.serve(*message, sock.sendall)
+                    conversation.serve(*message, partial(_send, sock))
                 finally:
                     self._watcher.forget(sock)
                 message = None  # an idle connection keeps no request
@@ -170,6 +171,13 @@ class Server:
             thread.join(5)
         self._watcher.stop()
         os.close(self._stop_read)
+
+
+def _send(sock: socket.socket, content: bytes) -> None:
+    try:
+        sock.sendall(content)
+    except OSError:
+        raise Cancelled from None  # nobody is left to tell
 
 
 class Watcher:

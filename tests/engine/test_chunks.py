@@ -19,8 +19,9 @@ TABLE = Table(0, "people", "ana", CAMERA, Grid(0, 10, 20, 20),
               Executable("count", "ee", b"x"), Fraction(1), 3, False)
 
 
-def keys(table: Table) -> list[bytes]:
-    return chunk_keys(table, "module", "python-1", range(table.grid.count))
+def keys(table: Table, kind: str = "module", runtime: str = "python-1") -> list[bytes]:
+    chunks = range(table.grid.count)
+    return chunk_keys(table, kind, runtime, chunks, [table.chunk_microseconds(chunk) for chunk in chunks])
 
 
 def test_equal_definitions_have_equal_keys_and_each_chunk_its_own() -> None:
@@ -37,8 +38,8 @@ def test_equal_definitions_have_equal_keys_and_each_chunk_its_own() -> None:
 ])
 def test_whatever_the_program_could_see_makes_another_key(change: dict[str, object]) -> None:
     assert not set(keys(TABLE)) & set(keys(replace(TABLE, **change)))  # type: ignore[arg-type]
-    assert not set(keys(TABLE)) & set(chunk_keys(TABLE, "program", "python-1", range(10)))
-    assert not set(keys(TABLE)) & set(chunk_keys(TABLE, "module", "python-2", range(10)))
+    assert not set(keys(TABLE)) & set(keys(TABLE, kind="program"))
+    assert not set(keys(TABLE)) & set(keys(TABLE, runtime="python-2"))
 
 
 def test_a_replaced_file_makes_other_keys_for_its_own_chunks_only() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,7 +31,7 @@ def test_slots_of_one_lane_never_overlap_and_chunks_begin_in_order(jobs: list[tu
         for place in places:
             used.setdefault(place.lane, []).append(place)
     for places in used.values():
-        assert all(a.end <= b.begin for a, b in zip(places, places[1:], strict=False))
+        assert all(a.end <= b.begin for a, b in pairwise(places))
 
 
 def test_placement_is_a_function_of_counts_and_times_alone() -> None:
@@ -55,5 +56,5 @@ def test_a_deadline_is_the_next_whole_quantum_after_the_last_slot(base: int, qua
 
 
 def test_work_that_ends_in_time_never_moves_the_deadline() -> None:
-    assert {deadline(1000, 100, now) for now in range(0, 1101)} == {1100}
+    assert {deadline(1000, 100, now) for now in range(1101)} == {1100}
     assert deadline(1000, 100, 1101) == 1200

@@ -1,0 +1,140 @@
+"""The engine as a process: python -m privid.engine."""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+from psycopg.conninfo import conninfo_to_dict
+
+from privid import __version__, video
+from privid.errors import PrividError
+from privid.ledger import Ledger
+from privid.sandbox.lane import GUARD, Lane
+from privid.sandbox.root import remove_tree
+from privid.sandbox.run import Limits
+from privid.sandbox.runtime import find_runtime
+
+from .chunks import ChunkCache
+from .definitions import Sources
+from .log import Log
+from .programs import Programs, describe
+from .release import Desk
+from .runner import Runner
+from .scratch import make_scratch
+from .server import Server
+from .session import Session
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve until SIGTERM or SIGINT."""
+    options = _parse(arguments)
+    log = Log()
+    _log_everything(log)
+    os.umask(0o022)
+    try:
+        with ExitStack() as cleanup:
+            _lock(options.data, cleanup)
+            server = _build(options, log, cleanup)
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, lambda *_: server.stop())
+            log.write("engine started", version=__version__, pid=os.getpid(), lanes=options.lanes)
+            server.serve()
+            log.write("engine stopping")
+    except PrividError as error:
+        log.write("engine not started", error=error.message, detail=error.detail, hint=error.hint)
+        return 1
+    except OSError as error:
+        log.write("engine not started", error=error.strerror, path=str(error.filename))
+        return 1
+    log.write("engine stopped")
+    return 0
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m privid.engine", description="The privid engine.")
+    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="data directory of the stack")
+    parser.add_argument("--videos", type=Path, required=True, metavar="PATH", help="root of the cameras' sources")
+    parser.add_argument("--socket", type=Path, required=True, metavar="PATH", help="Unix socket to listen on")
+    parser.add_argument("--conninfo", required=True, metavar="TEXT", help="how to reach PostgreSQL, with the database's name")
+    parser.add_argument("--peer-uid", type=int, required=True, metavar="N", help="operating-system user that PostgreSQL runs as")
+    parser.add_argument("--lanes", type=int, default=max(1, len(os.sched_getaffinity(0)) - 1), metavar="N",
+                        help="programs that run at the same time (default: one per core but one)")
+    options = parser.parse_args(arguments)
+    if not 1 <= options.lanes <= 512:
+        parser.error("--lanes must be between 1 and 512")
+    return options
+
+
+def _lock(data: Path, cleanup: ExitStack) -> None:
+    """One engine per data directory; the lock goes with the process, however it ends."""
+    file = cleanup.enter_context((data / "engine.lock").open("a"))
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise PrividError(f'another engine is running on data directory "{data}"', hint="Stop it first: privid down.") from None
+
+
+def _build(options: argparse.Namespace, log: Log, cleanup: ExitStack) -> Server:
+    """Wire the rooms; what is made last is ended first."""
+    cache = options.data / "cache"
+    chunks = ChunkCache(cache / "chunks.db")
+    cleanup.callback(chunks.close)
+    ledger = Ledger(options.conninfo)
+    cleanup.callback(ledger.close)
+    runtime, limits = find_runtime(), Limits()
+    scratch = make_scratch(options.data)
+    cleanup.callback(remove_tree, scratch)
+    lanes = [Lane(index, runtime=runtime, limits=limits, scratch=scratch) for index in range(options.lanes)]
+    programs = Programs(runtime, limits)
+    runner = Runner(lanes, chunks, scratch, log, guard=GUARD, open_reader=partial(video.Decoder, options.videos), describe=describe,
+                    read_output=programs.read_output)
+    cleanup.callback(runner.stop)
+    sources = Sources(lambda source, fps: video.open_footage(options.videos, source, fps, cache / "footage"), video.make_grid,
+                      ledger.executable)
+    desk = Desk(ledger, sources, programs, runner, chunks, log)
+    database = _database(options.conninfo)
+    return Server(options.socket, options.peer_uid, partial(Session, desk, ledger, database, log), log)
+
+
+def _database(conninfo: str) -> str:
+    given = conninfo_to_dict(conninfo)
+    return str(given.get("dbname") or given.get("user") or "")
+
+
+class _Forward(logging.Handler):
+    """What libraries log: the words they were written with, without the values."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__(logging.WARNING)
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._log.write("library", logger=record.name, level=record.levelname, message=str(record.msg) if record.args else "")
+
+
+def _log_everything(log: Log) -> None:
+    """No other line than ours on standard error, for others might quote data."""
+    logging.basicConfig(handlers=[_Forward(log)], force=True)
+
+    def thread_failed(failed: threading.ExceptHookArgs) -> None:
+        if failed.exc_value is not None:
+            log.failure("thread failed", failed.exc_value, thread=failed.thread.name if failed.thread else None)
+
+    threading.excepthook = thread_failed
+    sys.excepthook = lambda kind, error, trace: log.failure("engine failed", error) and None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,64 @@
+"""Analysts' programs: what kind they are, what they are told about a chunk, and what their output becomes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from privid.model import Executable, Table
+from privid.sandbox.chunk import write_chunk_json
+from privid.sandbox.executable import Kind, classify
+from privid.sandbox.rows import MAX_TEXT, default_row, parse_rows
+from privid.sandbox.run import Limits, Outcome, RunResult
+from privid.sandbox.runtime import Runtime
+
+from .definitions import MAX_DEFAULT_BYTES
+from .rows import encode_columns, row_width
+from .seams import Harvested
+
+__all__ = ["OUTCOMES", "Programs", "describe", "weigh"]
+
+#: How a run can end, as the owner's counters name it; a cancelled run is none.
+OUTCOMES = tuple(outcome.value for outcome in Outcome if outcome is not Outcome.CANCELLED)
+#: Files whose kind is remembered by content; looking at a module means parsing it.
+_REMEMBERED = 1000
+
+
+class Programs:
+    """One runtime for all programs."""
+
+    def __init__(self, runtime: Runtime, limits: Limits) -> None:
+        self.runtime_id = f"{runtime.name}-{runtime.digest}"
+        self._limits = limits
+        self._known: dict[str, Kind] = {}
+
+    def kind(self, executable: Executable) -> Kind:
+        """Refuses a file that is no program."""
+        kind = self._known.get(executable.sha256)
+        if kind is None:
+            kind = classify(executable.content, executable.name)
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known[executable.sha256] = kind
+        return kind
+
+    def read_output(self, table: Table, result: RunResult) -> Harvested:
+        """Rows of a run; whatever went wrong in the program is one row of defaults."""
+        columns = table.untrusted
+        rows = parse_rows(result.stdout, columns, table.max_rows) if result.outcome is Outcome.OK else [default_row(columns)]
+        return Harvested(len(rows), encode_columns(columns, rows), weigh(table, self._limits), result.outcome.value)
+
+
+def describe(table: Table, chunk: int, folder: Path) -> None:
+    """Write what a program is told about its chunk."""
+    camera = table.camera
+    write_chunk_json(folder, start=camera.moment(table.grid.frames(chunk)[0]), fps=camera.footage.fps, camera=camera.name, region="",
+                     width=camera.footage.width, height=camera.footage.height, frames=table.grid.size)
+
+
+def weigh(table: Table, limits: Limits) -> int:
+    """The most bytes that a chunk's rows can take: a function of the definition, not of the output.
+
+    Output that is not UTF-8 grows threefold, because each bad byte becomes a replacement character.
+    """
+    widest = table.max_rows * sum(row_width(column, 4 * MAX_TEXT) for column in table.untrusted)
+    return 256 + min(widest, 3 * limits.stdout + MAX_DEFAULT_BYTES)
