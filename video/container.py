@@ -7,6 +7,7 @@ import os
 __all__ = ["declared_bytes"]
 
 _EBML, _SEGMENT = b"\x1a\x45\xdf\xa3", b"\x18\x53\x80\x67"
+_FIRST_BOXES = (b"ftyp", b"styp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot", b"moof")
 #: a real file has a handful of top-level boxes; fragmented recordings have one pair per fragment
 _MAX_BOXES = 1_000_000
 
@@ -18,7 +19,7 @@ def declared_bytes(fd: int) -> int | None:
         return _riff(fd)
     if head[:4] == _EBML:
         return _matroska(fd)
-    if head[4:8].isalnum():
+    if head[4:8] in _FIRST_BOXES:
         return _boxes(fd)
     return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import threading
 from pathlib import Path
 from types import TracebackType
 
@@ -33,6 +34,7 @@ class Decoder:
         self._current: tuple[VideoFile, int, _cache.Identity] | None = None  # the file that the process has open
         self._last = (0, 0)
         self._closed = False
+        self._reading = threading.Lock()
 
     def __enter__(self) -> Decoder:
         return self
@@ -45,8 +47,11 @@ class Decoder:
         footage = self._footage
         if count < 1 or first < 0 or first + count > footage.frames:
             raise ValueError(f"frames {first} to {first + count} of {footage.frames}")
-        if self._closed:
-            raise ValueError("decoder is closed")
+        with self._reading:
+            self._read(first, count, into)
+
+    def _read(self, first: int, count: int, into: Path) -> None:
+        footage = self._footage
         target = into / "frames.npy"
         target.unlink(missing_ok=True)  # a reader that still maps the old one keeps it
         output = os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
@@ -69,32 +74,50 @@ class Decoder:
     def close(self) -> None:
         """Ends the decoder process; safe to call twice, and from another thread to cancel a read."""
         self._closed = True
-        if self._worker is not None:
-            self._worker.close()
-        self._forget()
+        if worker := self._worker:
+            worker.close()  # a read under way in another thread ends with an error, and only then are descriptors closed
+        with self._reading:
+            if self._worker is not None:
+                self._worker.close()
+            self._forget()
 
     def _ask(self, first: int, count: int, output: int, offset: int) -> None:
         """One read; the process asks for the files that it needs on the way."""
+        if self._closed:
+            raise VideoUnreadable("could not read the video", detail="The decoder was closed.")
         if self._worker is None:
+            self._forget()  # a new process has nothing open
             self._worker = Worker()
         limit = 600 + 0.5 * count
         message = {"op": "read", "first": first, "count": count, "keep": self._keep(first, count), "offset": offset}
         try:
             answer = self._worker.ask(message, [output], _PATIENCE, limit)
-            while "need" in answer:
-                file = self._file(answer["need"])
+            for _ in range(count):
+                if "need" not in answer:
+                    break
+                file, fd = self._file(answer["need"])
                 message = {"op": "file", "name": file.path, "first": file.first_frame, "frames": file.frames,
                            "fps": str(self._footage.fps), "width": self._footage.width, "height": self._footage.height}
-                assert self._current is not None
-                answer = self._worker.ask(message, [self._current[1]], _PATIENCE, limit)
+                answer = self._worker.ask(message, [fd], _PATIENCE, limit)
             raise_answer(answer)
+            if answer != {"done": count}:
+                raise WorkerGone("answered something else")
         except WorkerGone as error:
-            self._worker = None
+            self._discard()
             if self._closed:
                 raise VideoUnreadable("could not read the video", detail="The decoder was closed.") from None
             name = self._current[0].path if self._current else self._holder(first).path
             raise VideoUnreadable(f'could not decode video file "{shown(name)}"', detail=f"The process that decoded frames {first} to "
                                   f"{first + count - 1} {error}.", hint="The file is damaged or hostile; check it with a player.") from None
+        except BaseException:
+            self._discard()
+            raise
+
+    def _discard(self) -> None:
+        """After an error the process is in the middle of something; the next read gets a new one."""
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
 
     def _keep(self, first: int, count: int) -> int:
         """How many frames the next read will want again, judged by the two last."""
@@ -105,7 +128,7 @@ class Decoder:
     def _holder(self, frame: int) -> VideoFile:
         return next(f for f in self._footage.files if f.first_frame <= frame < f.first_frame + f.frames)
 
-    def _file(self, frame: object) -> VideoFile:
+    def _file(self, frame: object) -> tuple[VideoFile, int]:
         """Opens the file of a frame, after making sure that it is still the one that was probed."""
         if type(frame) is not int or not 0 <= frame < self._footage.frames:
             raise VideoUnreadable("could not read the video", detail="The decoder asked for a frame that does not exist.")
@@ -117,7 +140,7 @@ class Decoder:
         except BaseException:
             os.close(fd)
             raise
-        return file
+        return file, fd
 
     def _unchanged(self) -> None:
         """A file that was touched while open is hashed again: the answer must be about the recording that was charged."""

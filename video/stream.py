@@ -60,7 +60,8 @@ def open_stream(fd: int, name: str) -> tuple[InputContainer, VideoStream]:
     stream = streams[0]
     if not (0 < stream.width <= MAX_SIDE and 0 < stream.height <= MAX_SIDE):
         raise VideoUnreadable(f'video file "{shown(name)}" has pictures of {stream.width} x {stream.height} pixels',
-                              detail=f"Sides from 1 to {MAX_SIDE} pixels can be read.")
+                              detail=f"Sides from 1 to {MAX_SIDE} pixels can be read.",
+                              hint="Scale the recording down: ffmpeg -i INPUT -vf scale=1920:-2 OUTPUT.mp4")
     if not stream.time_base or stream.time_base <= 0:
         raise VideoUnreadable(f'video file "{shown(name)}" has no unit of time', hint=REENCODE.format(rate="RATE"))
     return container, stream
@@ -187,5 +188,5 @@ class FrameReader:
 
 
 def _reason(error: Any) -> str:
-    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error) or type(error).__name__
+    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return shown(text.rstrip(".")) + "."
