@@ -95,25 +95,35 @@ def peak(conn: Connection, recording: int, spans: Sequence[Span]) -> Peak | None
         return cursor.execute(_PEAK, {"recording": recording, "lo": [lo for lo, _ in spans], "hi": [hi for _, hi in spans]}).fetchone()
 
 
+# Sorted by what was looked up, so that all is looked up before the first row goes in: the lookups would trip over the new rows.
 _SPLIT = """
     INSERT INTO privid.ledger (recording, frame, spent)
-    SELECT %(recording)s, edge.frame,
-           coalesce((SELECT l.spent FROM privid.ledger l WHERE l.recording = %(recording)s AND l.frame <= edge.frame
-                     ORDER BY l.frame DESC LIMIT 1), 0)
-    FROM unnest(%(edges)s::int8[]) edge(frame)
+    SELECT %(recording)s, level.frame, level.spent
+    FROM (SELECT edge.frame,
+                 coalesce((SELECT l.spent FROM privid.ledger l WHERE l.recording = %(recording)s AND l.frame <= edge.frame
+                           ORDER BY l.frame DESC LIMIT 1), 0) AS spent
+          FROM unnest(%(edges)s::int8[]) edge(frame)) level
+    ORDER BY level.spent, level.frame
     ON CONFLICT DO NOTHING
 """
+# In the next two, OFFSET 0 keeps the planner from turning the lookups round: each span finds its steps by the key, whatever the
+# table's statistics say. The rows found cannot move meanwhile, because the recording is locked.
 _RAISE = """
-    UPDATE privid.ledger l SET spent = l.spent + %(charge)s::numeric
-    FROM unnest(%(lo)s::int8[], %(hi)s::int8[]) span(lo, hi)
-    WHERE l.recording = %(recording)s AND l.frame >= span.lo AND l.frame < span.hi
+    UPDATE privid.ledger SET spent = spent + %(charge)s::numeric
+    WHERE ctid = ANY (ARRAY(
+        SELECT step.ctid FROM unnest(%(lo)s::int8[], %(hi)s::int8[]) span(lo, hi)
+        CROSS JOIN LATERAL (SELECT l.ctid FROM privid.ledger l
+                            WHERE l.recording = %(recording)s AND l.frame >= span.lo AND l.frame < span.hi OFFSET 0) step))
 """
 # Steps inside a span rose alike and still differ from each other; only at the edges can two neighbours have become equal.
 _MERGE = """
-    DELETE FROM privid.ledger l
-    WHERE l.recording = %(recording)s AND l.frame = ANY (%(edges)s::int8[])
-      AND l.spent = coalesce((SELECT p.spent FROM privid.ledger p WHERE p.recording = %(recording)s AND p.frame < l.frame
-                              ORDER BY p.frame DESC LIMIT 1), 0)
+    DELETE FROM privid.ledger
+    WHERE ctid = ANY (ARRAY(
+        SELECT step.ctid FROM unnest(%(edges)s::int8[]) edge(frame)
+        CROSS JOIN LATERAL (SELECT l.ctid, l.spent FROM privid.ledger l
+                            WHERE l.recording = %(recording)s AND l.frame = edge.frame OFFSET 0) step
+        WHERE step.spent = coalesce((SELECT p.spent FROM privid.ledger p WHERE p.recording = %(recording)s AND p.frame < edge.frame
+                                     ORDER BY p.frame DESC LIMIT 1), 0)))
 """
 
 

@@ -8,8 +8,6 @@ from fractions import Fraction
 from typing import cast
 
 from psycopg.types.json import Jsonb
-from psycopg.types.multirange import Int8Multirange
-from psycopg.types.range import Int8Range
 
 from privid.errors import BudgetExhausted, ExecutableInvalid, InvalidValue, VersionMismatch, WindowInvalid
 from privid.model import Camera, Executable, Key, Span
@@ -82,9 +80,10 @@ class Ledger:
         conn.execute("""
             INSERT INTO privid.release_charges
                 (release, claim, camera, owner, server_oid, recording, shift, frames, r_star, epsilon, charge)
-            VALUES (%s, %s, %s, %s, (SELECT oid FROM pg_foreign_server WHERE srvname = %s), %s, %s, %s, %s, %s::numeric, %s::numeric)""",
+            VALUES (%s, %s, %s, %s, (SELECT oid FROM pg_foreign_server WHERE srvname = %s), %s, %s, %s::int8multirange, %s,
+                    %s::numeric, %s::numeric)""",
             (release, number, camera.name, camera.owner, camera.name, recording.id, recording.shift,
-             Int8Multirange(Int8Range(lo, hi) for lo, hi in merged(claim.spans)), recording.r_star,
+             "{%s}" % ",".join(f"[{lo},{hi})" for lo, hi in merged(claim.spans)), recording.r_star,
              as_numeric(claim.epsilon, up=True) if charged else "0", charge))
 
     def _positions(self, camera: Camera, recording: Recording, spans: Sequence[Span]) -> list[Span]:

@@ -26,6 +26,13 @@ SETTINGS = {
     "lock_timeout": "20s",
     "statement_timeout": "60s",
     "idle_in_transaction_session_timeout": "120s",
+    # The ledger is always looked up by its key; a table that grew since its last ANALYZE must not be read as a whole.
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
+    "enable_material": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "jit": "off",
     "standard_conforming_strings": "on",
     "bytea_output": "hex",
     "DateStyle": "ISO, MDY",
@@ -90,7 +97,7 @@ class Pool:
             try:
                 # Also when the engine connects as a superuser, it works with the engine's rights only.
                 conn.execute("SET ROLE privid_engine")
-                conn.execute("SELECT pg_catalog.set_config(n, v, false) FROM pg_catalog.unnest(%s::text[], %s::text[]) s(n, v)",
+                conn.execute("SELECT pg_catalog.set_config(n, v, false) FROM unnest(%s::text[], %s::text[]) s(n, v)",
                              (list(SETTINGS), list(SETTINGS.values())))
             except BaseException:
                 conn.close()
