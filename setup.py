@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from setuptools import Command, setup
+from setuptools import Command, Distribution, setup
 from setuptools.command.build import build
 
 HERE = Path(__file__).resolve().parent
@@ -59,8 +59,6 @@ class BuildLibrary(Command):  # type: ignore[misc]
         self.set_undefined_options("build", ("build_lib", "build_lib"))
 
     def run(self) -> None:
-        if not (HERE / "fdw" / "Makefile").exists():
-            return
         subprocess.run(["make", "-C", str(HERE / "fdw"), f"PG_CONFIG={pg_config()}"], check=True)
         if not self.editable_mode:
             target = Path(self.build_lib or "build/lib") / "privid" / "fdw"
@@ -86,6 +84,13 @@ class Build(build):  # type: ignore[misc]
     sub_commands = [*build.sub_commands, ("build_library", None)]  # noqa: RUF012 (setuptools' own form)
 
 
+class PlatformDistribution(Distribution):  # type: ignore[misc]
+    """The package holds a compiled library, so that it is not one for all machines, though setuptools did not compile it."""
+
+    def has_ext_modules(self) -> bool:
+        return True
+
+
 setup(
     name="privid",
     version=version(),
@@ -98,6 +103,7 @@ setup(
     install_requires=list(REQUIRES),
     extras_require={"dev": list(DEVELOPMENT)},
     entry_points={"console_scripts": ["privid = privid.cli.main:main"]},
+    distclass=PlatformDistribution,
     cmdclass={"build": Build, "build_library": BuildLibrary},
     zip_safe=False,
 )

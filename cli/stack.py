@@ -109,7 +109,7 @@ class Stack:
 
 
 #: what may be found in a directory where an earlier start was interrupted
-_OWN = {"pg", "pg.new", "run", "log", "lib", "videos", "cache", "state"}
+_OWN = {"pg", "pg.new", "run", "log", "lib", "videos", "cache", "state", "engine.lock"}
 
 
 def _check_free(port: int) -> None:

@@ -44,7 +44,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     # these load numpy; the other commands start without
     from privid.sandbox.chunk import write_chunk_json
-    from privid.sandbox.executable import install
+    from privid.sandbox.executable import classify, install
     from privid.sandbox.lane import GUARD, Lane
     from privid.sandbox.run import Outcome
     from privid.sandbox.runtime import find_runtime
@@ -53,6 +53,8 @@ def run(options: argparse.Namespace) -> int:
     for file in (options.executable, options.video):
         if not file.is_file():
             raise CommandFailed(f'file "{file}" does not exist')
+    content = options.executable.read_bytes()
+    classify(content, options.executable.name)  # the quickest refusal first
     well = True
     with tempfile.TemporaryDirectory(prefix="privid-try-", dir="/dev/shm") as scratch_name:
         scratch = Path(scratch_name)
@@ -64,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
         with (Lane(_LANE, runtime=find_runtime(), scratch=scratch) as lane, Decoder(video.parent, footage) as decoder,
               progress(count) as bar):
             program = scratch / "program"
-            kind = install(options.executable.read_bytes(), options.executable.name, program)
+            kind = install(content, options.executable.name, program)
             folder = scratch / "chunk"
             folder.mkdir(mode=0o755)
             for index in range(count):

@@ -125,6 +125,7 @@ def test_killed_processes_are_started_again(shared: RunningStack) -> None:
     assert run_privid("status", "--data", shared.data, check=False).returncode == 3
     shared.up()
     os.kill(postmaster(shared), signal.SIGKILL)
+    assert run_privid("status", "--data", shared.data, check=False).returncode == 3
     shared.up()
     shared.kill_engine()
     for pid in inside(shared.layout.pg):
@@ -151,27 +152,6 @@ def test_stale_pid_files_that_name_strangers_are_survived_and_the_strangers_too(
             stranger.kill()
 
 
-def test_a_port_asks_for_a_password_and_is_remembered_until_taken_back(start: Start) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        refused = run_privid("up", "--data", Path("/nonexistent") / "x", "--port", str(port), check=False)
-        assert refused.returncode == 1
-        stack = start("port")
-        refused = run_privid("up", "--data", stack.data, "--port", str(port), check=False)
-        assert refused.returncode == 1 and f"could not use port {port}" in refused.stderr and "HINT" in refused.stderr
-    run_privid("up", "--data", stack.data, "--port", str(port))
-    stack.up()
-    stack.run("ALTER ROLE analyst PASSWORD 'secret'", user="privid")
-    psql = ["psql", "-w", "-h", "127.0.0.1", "-p", str(port), "-U", "analyst", "privid", "-Atc", "SELECT 7"]
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("PG")}
-    assert "no password supplied" in subprocess.run(psql, env=environment, capture_output=True, text=True).stderr
-    assert subprocess.run(psql, env=environment | {"PGPASSWORD": "secret"}, capture_output=True, text=True).stdout == "7\n"
-    run_privid("up", "--data", stack.data, "--port", "0")
-    assert stack.run("SHOW listen_addresses") == [("",)]
-
-
 def test_a_data_directory_below_a_private_one_works(start: Start, tmp_path: Path) -> None:
     private = tmp_path / "private"
     private.mkdir(mode=0o700)
@@ -180,7 +160,7 @@ def test_a_data_directory_below_a_private_one_works(start: Start, tmp_path: Path
     assert run_privid("status", "--data", stack.data).returncode == 0
     os.kill(postmaster(stack), signal.SIGKILL)
     stack.up()
-    assert run_privid("psql", "--data", stack.data, "--", "-Atc", "SELECT 2").stdout == "2\n"
+    assert stack.run("SELECT 2") == [(2,)]
     run_privid("down", "--data", stack.data)
     assert not inside(stack.layout.pg)
 
@@ -194,11 +174,6 @@ def test_a_path_that_is_too_long_for_a_socket_works(start: Start) -> None:
     assert stack.run("SELECT 1") == [(1,)]
 
 
-def test_a_path_with_spaces_and_quotes_works(start: Start) -> None:
-    stack = start("it's a \"stack\" %d")
-    assert stack.run("SELECT 1") == [(1,)]
-
-
 def test_a_directory_with_other_things_in_it_is_refused(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("mine")
     refused = run_privid("up", "--data", tmp_path, check=False)
@@ -206,22 +181,46 @@ def test_a_directory_with_other_things_in_it_is_refused(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["letter.txt"]
 
 
-def test_an_interrupted_creation_is_begun_again(start: Start, reachable_directory: Path) -> None:
-    half = reachable_directory / "half" / "pg.new"
+@pytest.fixture(scope="module")
+def odd(start: Start, reachable_directory: Path) -> RunningStack:
+    """A stack with an awkward name, whose creation was interrupted once, and whose videos are elsewhere."""
+    half = reachable_directory / "it's a \"stack\" %d" / "pg.new"
     half.mkdir(parents=True)
     (half / "PG_VERSION").write_text("15\n")
-    assert start("half").run("SELECT 1") == [(1,)]
+    (reachable_directory / "recordings").mkdir()
+    return start(half.parent, "--videos", str(reachable_directory / "recordings"))
 
 
-def test_videos_may_live_elsewhere(start: Start, reachable_directory: Path) -> None:
-    elsewhere = reachable_directory / "recordings"
-    refused = run_privid("up", "--data", reachable_directory / "cinema", "--videos", elsewhere, check=False)
-    assert refused.returncode == 1 and f'"{elsewhere}" does not exist' in refused.stderr
-    elsewhere.mkdir()
-    stack = start("cinema", "--videos", str(elsewhere))
-    assert stack.videos == elsewhere
-    stack.up()
-    assert RunningStack(stack.data).videos == elsewhere
+def test_a_path_with_spaces_and_quotes_works_and_an_interrupted_creation_is_begun_again(odd: RunningStack) -> None:
+    assert odd.run("SELECT 1") == [(1,)]
+    assert run_privid("psql", "--data", odd.data, "--", "-Atc", "SELECT 2").stdout == "2\n"
+    assert not (odd.data / "pg.new").exists()
+
+
+def test_videos_may_live_elsewhere_and_where_is_remembered(odd: RunningStack, reachable_directory: Path) -> None:
+    assert odd.videos == reachable_directory / "recordings"
+    odd.up()
+    assert RunningStack(odd.data).videos == odd.videos
+    refused = run_privid("up", "--data", reachable_directory / "new", "--videos", reachable_directory / "none", check=False)
+    assert refused.returncode == 1 and f'"{reachable_directory / "none"}" does not exist' in refused.stderr
+
+
+def test_a_port_asks_for_a_password_and_is_remembered_until_taken_back(odd: RunningStack) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        refused = run_privid("up", "--data", odd.data, "--port", str(port), check=False)
+        assert refused.returncode == 1 and f"could not use port {port}" in refused.stderr and "HINT" in refused.stderr
+    run_privid("up", "--data", odd.data, "--port", str(port))
+    odd.up()
+    odd.run("ALTER ROLE analyst PASSWORD 'secret'", user="privid")
+    psql = ["psql", "-w", "-h", "127.0.0.1", "-p", str(port), "-U", "analyst", "privid", "-Atc", "SELECT 7"]
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PG")}
+    assert "no password supplied" in subprocess.run(psql, env=environment, capture_output=True, text=True).stderr
+    assert subprocess.run(psql, env=environment | {"PGPASSWORD": "secret"}, capture_output=True, text=True).stdout == "7\n"
+    run_privid("up", "--data", odd.data, "--port", "0")
+    assert odd.run("SHOW listen_addresses") == [("",)]
 
 
 @pytest.fixture
@@ -270,9 +269,8 @@ def test_every_command_and_option_has_a_help_text() -> None:
     from privid.cli.main import COMMANDS, parser
 
     listed = run_privid("--help").stdout
-    for name in COMMANDS:
-        assert name in listed
-        assert run_privid(name, "--help").stdout.startswith(f"usage: privid {name}")
+    assert all(name in listed for name in COMMANDS)
+    assert run_privid("up", "--help").stdout.startswith("usage: privid up")
     for command in parser()._subparsers._group_actions[0].choices.values():  # type: ignore[union-attr]
         assert command.description
         for action in command._actions:
