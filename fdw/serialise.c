@@ -9,6 +9,7 @@
 
 #include "catalog/pg_aggregate.h"
 #include "parser/parsetree.h"
+#include "catalog/pg_collation.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
 #include "mb/pg_wchar.h"
@@ -236,6 +237,16 @@ NodeWords(Node *node)
 	}
 }
 
+/* Text is compared as the database does it: another collation may be code of an analyst's choosing. */
+static void
+CheckCollation(Writer *w, Node *node)
+{
+	Oid			collation = exprInputCollation(node);
+
+	if (OidIsValid(collation) && collation != DEFAULT_COLLATION_OID)
+		Refuse(w, exprLocation(node), "a collation", "Leave COLLATE out, here and in the table's definition.");
+}
+
 static void
 WriteExpr(Writer *w, Node *node)
 {
@@ -255,6 +266,7 @@ WriteExpr(Writer *w, Node *node)
 	}
 	if (++w->nodes > MAX_RELEASE_NODES)
 		Refuse(w, -1, "an expression of that size", NULL);
+	CheckCollation(w, node);
 
 	appendStringInfoChar(&w->out, '{');
 	switch (nodeTag(node))
@@ -459,6 +471,7 @@ WriteAggregate(Writer *w, Aggref *agg, const char *name)
 	if (!FindAllowedAggregate(agg->aggfnoid, &identity))
 		Refuse(w, agg->location, psprintf("aggregate %s", identity),
 			   "privid.allowed_calls lists the aggregates that can be used.");
+	CheckCollation(w, (Node *) agg);
 	if (agg->aggkind != AGGKIND_NORMAL || agg->aggvariadic || agg->agglevelsup > 0)
 		Refuse(w, agg->location, "this form of aggregate", NULL);
 	appendStringInfoChar(&w->out, '{');
@@ -502,6 +515,9 @@ WriteReleased(Writer *w, Query *query)
 		AppendJsonKey(&w->out, NULL);
 		appendStringInfoChar(&w->out, '{');
 		AppendJsonKey(&w->out, "expr");
+		if (OidIsValid(exprCollation((Node *) tle->expr)) && exprCollation((Node *) tle->expr) != DEFAULT_COLLATION_OID)
+			Refuse(w, exprLocation((Node *) tle->expr), "a collation",
+				   "Leave COLLATE out, here and in the table's definition.");
 		WriteExpr(w, (Node *) tle->expr);
 		AppendJsonString(&w->out, "name", tle->resname);
 		AppendJsonString(&w->out, "type", ShortTypeName(exprType((Node *) tle->expr)));
