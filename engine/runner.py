@@ -33,8 +33,9 @@ __all__ = ["Runner"]
 
 #: Chunks decoded ahead of their slots, beyond one per lane
 AHEAD = 3
-#: From a reservation to its first slot: starting the decoder, and decoding the first chunk at a rate any machine reaches
+#: Starting a decoder, on a machine that does other things too, and a rate of decoding that any machine reaches
 LEAD = NANO // 2
+LONGEST_ALLOWANCE = 5 * NANO
 PIXELS_PER_SECOND = 100_000_000
 #: A lane must be handed its slot this long before it begins, to set the sandbox up
 HANDOVER = NANO // 20
@@ -77,8 +78,11 @@ class Runner:
         return nanoseconds(table.timeout) + self._guard
 
     def lead(self, table: Table) -> int:
+        """From a reservation to its first slot: time to start the decoder and to decode the first chunk. To come late costs a whole slot,
+        so the longer the slots, the more is allowed for."""
         footage = table.camera.footage
-        return LEAD + NANO * table.grid.size * footage.width * footage.height // PIXELS_PER_SECOND
+        decoding = NANO * table.grid.size * footage.width * footage.height // PIXELS_PER_SECOND
+        return LEAD + min(self.pitch(table) // 8, LONGEST_ALLOWANCE) + decoding
 
     def forecast(self, table: Table, keys: Sequence[bytes]) -> tuple[int, int]:
         """Slots that these chunks would take now, and when the last would end. Runs and reserves nothing."""
@@ -126,7 +130,7 @@ class Runner:
             self._give_up(given_up)
             for lane, waiting in enumerate(self._queues):
                 current = self._running[lane]
-                self._timetable.release(lane, [slot.place for slot in waiting] + ([current.place] if current else []))
+                self._timetable.release(lane, [slot.place for slot in (*waiting, current) if slot is not None and not slot.over])
             readers = [owner.reader for owner in {slot.job for slot in given_up} if not owner.left]
         self._kill(given_up)
         for reader in readers:

@@ -1,0 +1,89 @@
+"""One engine process on a real PostgreSQL for the tests of this room."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import write_video
+from tests.engine.client import EngineProcess, running
+from tests.ledger.postgres import Database, temporary_server
+
+#: tells the brightness of the first pixel
+BRIGHTNESS = b"def process(chunk):\n    yield {'v': float(chunk.frames[0, 0, 0, 0]), 'w': 'secret-%d' % chunk.frames[0, 0, 0, 0]}\n"
+#: loops for ever in every chunk
+ENDLESS = b"def process(chunk):\n    while True:\n        pass\n"
+
+COLUMNS = [{"name": "chunk", "attno": 1, "type": "timestamptz", "default": None},
+           {"name": "v", "attno": 2, "type": "float8", "default": "0"},
+           {"name": "w", "attno": 3, "type": "text", "default": "none"}]
+
+
+class House:
+    """The engine, its database, and requests as the library would write them."""
+
+    def __init__(self, engine: EngineProcess, database: Database) -> None:
+        self.engine, self.database = engine, database
+        self._cameras = itertools.count()
+
+    def upload(self, name: str, content: bytes) -> None:
+        self.database.rows("SELECT privid.upload(%s, %s)", name, content, user="ana")
+
+    def video(self, levels: list[int]) -> str:
+        """A video of its own, 10 frames per second, so that tests share no budget."""
+        name = f"video-{next(self._cameras)}.mp4"
+        # a mark in the last frame makes the content differ from every other
+        write_video(self.engine.videos / name, [*levels, 255 - next(self._cameras)])
+        return name
+
+    def server(self, source: str, **options: str) -> dict[str, Any]:
+        return {"name": f"camera_{source.partition('.')[0]}", "oid": 1, "owner": "olga",
+                "options": {"source": source, "starts": "2026-03-01 06:00+00", "rho": "0s", "k": "1", "epsilon": "10", **options}}
+
+    def table(self, source: str, executable: str = "brightness", columns: list[dict[str, Any]] | None = None,
+              server: dict[str, str] | None = None, **options: str) -> dict[str, Any]:
+        return {"schema": "public", "name": "people", "oid": 2, "owner": "ana", "server": self.server(source, **(server or {})),
+                "options": {"executable": executable, "begin": "2026-03-01 06:00+00", "end": "2026-03-01 06:00:04+00", "chunk": "1s",
+                            "timeout": "400ms", "max_rows": "2", **options},
+                "columns": COLUMNS if columns is None else columns}
+
+    def request(self, table: dict[str, Any], **changes: Any) -> dict[str, Any]:
+        """SELECT count(*), sum(range(v, 0, 255)) FROM people."""
+        value = {"e": "col", "rel": 1, "col": 2, "name": "v", "type": "float8", "loc": 30}
+        bounds = [{"e": "const", "value": text, "type": "float8", "loc": 40} for text in ("0", "255")]
+        clamped = {"e": "call", "fn": "privid.range(float8,float8,float8)", "args": [value, *bounds], "type": "numeric", "loc": 20}
+        return {"role": "ana", "database": self.database.name, "epsilon": "1", "reuse": False, "query": "SELECT sum of 12345",
+                "settings": {"TimeZone": "UTC", "DateStyle": "ISO, MDY", "IntervalStyle": "postgres"}, "tables": [table],
+                "select": {"from": [{"kind": "table", "rel": 1, "table": 0}], "where": None, "group": [], "distinct": False,
+                           "limit": None, "offset": None,
+                           "aggs": [{"name": "pg_catalog.count()", "args": [], "star": True, "distinct": False, "filter": None,
+                                     "type": "int8", "loc": 7},
+                                    {"name": "pg_catalog.sum(numeric)", "args": [clamped], "star": False, "distinct": False,
+                                     "filter": None, "type": "numeric", "loc": 15}]}, **changes}
+
+
+@pytest.fixture(scope="session")
+def house() -> Iterator[House]:
+    directory = Path(tempfile.mkdtemp(prefix="privid-engine-"))
+    directory.chmod(0o755)
+    try:
+        with temporary_server() as server:
+            database = Database(server)
+            data, videos = directory / "data", directory / "videos"
+            data.mkdir()
+            videos.mkdir()
+            engine = EngineProcess(data, videos, server.conninfo(database.name, "privid_engine"))
+            with running(engine):
+                found = House(engine, database)
+                found.upload("brightness", BRIGHTNESS)
+                found.upload("endless", ENDLESS)
+                yield found
+            database.ledger.close()
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
