@@ -75,6 +75,7 @@ class Lane:
         sandbox itself did not work.
         """
         with self._busy:
+            self._forget_cancel()  # one that was meant for the run before
             mapped = self._check_readable(executable, chunk_dir)
             self._runs += 1
             name = f"{os.getpid()}-{self.index}-{self._runs}"
@@ -93,13 +94,15 @@ class Lane:
             finally:
                 run.kill()
                 self._dead.put(run)
-                with contextlib.suppress(BlockingIOError):
-                    os.eventfd_read(self._cancel)
 
     def cancel(self) -> None:
         """End the run under way, if any, at once; its result is Outcome.CANCELLED. Callable from any thread."""
         if self._busy.locked():
             os.eventfd_write(self._cancel, 1)
+
+    def _forget_cancel(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self._cancel)
 
     def close(self) -> None:
         """Wait until every run is buried, and leave nothing behind."""

@@ -19,6 +19,9 @@ __all__ = ["LAUNCHER", "make_root", "remove_tree"]
 #: The launcher of modules, inside the sandbox.
 LAUNCHER = Path("/usr/lib/privid/launcher.py")
 
+#: Read when the engine starts: it may step down to a user who cannot reach its own source.
+_LAUNCHER_SOURCE = Path(__file__).with_name("launcher.py").read_bytes()
+
 #: Fields of /proc/cpuinfo that are the same at all times; libraries read them to choose their code.
 _CPU_FIELDS = ("vendor_id", "cpu family", "model", "model name", "stepping", "cache size", "flags", "bugs", "address sizes",
                "CPU implementer", "CPU architecture", "CPU variant", "CPU part", "CPU revision", "Features")
@@ -36,7 +39,7 @@ def make_root(runtime: Runtime, root: Path) -> None:
     root.chmod(0o755)
     launcher = root / LAUNCHER.relative_to("/")
     launcher.parent.mkdir(parents=True)
-    shutil.copyfile(Path(__file__).with_name("launcher.py"), launcher)
+    launcher.write_bytes(_LAUNCHER_SOURCE)
     (root / "proc/cpuinfo").write_text(_cpu_facts())
     for name in ("online", "possible", "present"):
         (root / "sys/devices/system/cpu" / name).write_text("0\n")

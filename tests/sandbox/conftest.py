@@ -1,0 +1,123 @@
+"""A real lane, and a chunk whose every pixel is known."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from privid.sandbox.chunk import write_chunk_json
+from privid.sandbox.executable import install
+from privid.sandbox.lane import BASE_UID, GUARD, Lane, Limits, RunResult
+from privid.sandbox.runtime import build_runtime
+
+SLOT = 1.2  # seconds; enough to import numpy and cv2 on a busy machine
+#: How late a slot may end on a busy machine. The bound is generous, but far from what the hostile programs are after.
+TOLERANCE = 0.25
+#: Lanes of these tests have users that no other stack on the machine, and no other run of these tests, has.
+FIRST_LANE = 200 + os.getpid() % 500 * 2
+ORDINARY = BASE_UID + FIRST_LANE + 1500
+START = datetime(2026, 3, 1, 6, 0, tzinfo=UTC)
+
+
+@dataclass
+class Trial:
+    """A lane and how to try programs in it."""
+
+    lane: Lane
+    scratch: Path
+    chunk: Path
+    frames: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
+
+    def __call__(self, content: str | bytes, slot: float = SLOT, name: str = "tried") -> RunResult:
+        """Run a file for one slot and check that the slot was kept."""
+        path = self.scratch / name
+        path.unlink(missing_ok=True)
+        kind = install(content.encode() if isinstance(content, str) else content, name, path)
+        begin = time.monotonic() + GUARD
+        result = self.lane.run(path, kind, self.chunk, begin, begin + slot)
+        late = time.monotonic() - (begin + slot)
+        assert 0 <= late < TOLERANCE
+        assert begin <= result.started < begin + TOLERANCE
+        return result
+
+
+@pytest.fixture(scope="session")
+def make_trial() -> Iterator[Callable[..., Trial]]:
+    """Makes lanes below one scratch directory in RAM; each is closed, and must be empty, at the end."""
+    runtime = build_runtime()
+    base = Path(tempfile.mkdtemp(prefix="privid-test-", dir="/dev/shm"))
+    base.chmod(0o755)
+    lanes: list[Lane] = []
+
+    def make(index: int, limits: Limits | None = None) -> Trial:
+        scratch = base / f"scratch-{index}"
+        lane = Lane(FIRST_LANE + index, runtime=runtime, limits=limits, scratch=scratch)
+        lanes.append(lane)
+        chunk = scratch / "chunk"
+        chunk.mkdir(exist_ok=True)
+        frames = np.random.default_rng(7).integers(0, 256, size=(10, 36, 64, 3), dtype=np.uint8)
+        np.save(chunk / "frames.npy", frames)
+        write_chunk_json(chunk, start=START, fps=Fraction(30000, 1001), camera="campus", region="door", width=64, height=36, frames=10,
+                         metadata={"note": "Grüße"})
+        for path in (chunk, chunk / "frames.npy"):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        return Trial(lane, scratch, chunk, frames)
+
+    yield make
+    for lane in lanes:
+        lane.close()
+    left = [p.name for p in base.glob("*/lane-*")]
+    shutil.rmtree(base)
+    assert left == []
+
+
+@pytest.fixture(scope="session")
+def trial(make_trial: Callable[..., Trial]) -> Trial:
+    return make_trial(0, Limits(memory=1 << 30, processes=48))
+
+
+def processes_of(uid: int) -> list[str]:
+    """Command names of the processes that belong to a user, seen from outside."""
+    found = []
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            try:
+                if process.stat().st_uid == uid:
+                    found.append((process / "comm").read_text().strip())
+            except OSError:
+                continue  # it has just ended
+    return found
+
+
+def wait_until_gone(lane: Lane, patience: float = 5.0) -> list[str]:
+    """What is left of a lane's programs after a while: names of processes of its user (root) or below this process."""
+    deadline = time.monotonic() + patience
+    while True:
+        left = processes_of(lane.uid) if os.geteuid() == 0 else [n for n in processes_of(lane.uid) if n in ("bwrap", "program", "tried")]
+        if not left or time.monotonic() > deadline:
+            return left
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope="session")
+def compile_c(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., bytes]:
+    """Compiles C to the bytes of a program."""
+
+    def build(source: str, *options: str) -> bytes:
+        folder = tmp_path_factory.mktemp("c")
+        (folder / "a.c").write_text("#define _GNU_SOURCE\n" + source)
+        subprocess.run(["gcc", "-O1", "-w", "-pthread", *options, "-o", folder / "a", folder / "a.c"], check=True)
+        return (folder / "a").read_bytes()
+
+    return build
