@@ -167,6 +167,7 @@ class _Inliner:
 
     def __init__(self, rel: int, source: _Source) -> None:
         self.rel, self.columns = rel, source.columns
+        self.nodes = 0
         self.sizes = {i: _measure(e) for i, e in source.columns.items()}
 
     def maybe(self, expr: Expr | None) -> Expr | None:
@@ -174,9 +175,11 @@ class _Inliner:
 
     def __call__(self, expr: Expr) -> Expr:
         nodes, depth = self.measure(expr)
-        if nodes > MAX_NODES or depth > MAX_INLINED_DEPTH:
+        self.nodes += nodes
+        # measured before anything is built: each level can double what is below it
+        if self.nodes > MAX_NODES or depth > MAX_INLINED_DEPTH:
             raise NoRule("statement is too complex to be analysed", position=position(expr.loc),
-                         detail=f"With its subqueries inlined an expression has {nodes} parts, nested {depth} deep.",
+                         detail=f"With subqueries inlined its expressions have {self.nodes} parts, nested {depth} deep.",
                          hint="Compute the value inside the executable.")
         return self.substitute(expr)
 

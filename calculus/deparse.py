@@ -34,7 +34,7 @@ def deparse(expr: Expr) -> str:
             return _call(expr.fn, args, expr)
         case AnyOf():
             if len(args) < 2:
-                raise _no_form(expr, "an empty list")
+                return "true" if expr.all else "false"
             # one comparison for each item, so that no array type is needed
             each = [_call(expr.fn, [args[0], item], expr) for item in args[1:]]
             return "(" + (" AND " if expr.all else " OR ").join(each) + ")"

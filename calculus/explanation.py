@@ -16,7 +16,7 @@ __all__ = ["explain"]
 
 
 def explain(plan: Plan, *, frames_charged: int, budget_remaining: Fraction | None, slots: int,
-            seconds: Fraction) -> tuple[dict[str, Any], list[str]]:
+            seconds: Fraction | float) -> tuple[dict[str, Any], list[str]]:
     """The object "Privid" of EXPLAIN (FORMAT JSON), and the lines of the text form."""
 
     def each(value: Callable[[Output], Any]) -> Any:
@@ -71,6 +71,8 @@ def _tree(node: Derivation, depth: int) -> list[str]:
     return lines
 
 
-def _plain(value: Fraction) -> int | float:
+def _plain(value: Fraction | float) -> int | float:
     """A JSON number."""
+    if isinstance(value, float):
+        return value
     return value.numerator if value.denominator == 1 else float(value)

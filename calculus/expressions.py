@@ -8,7 +8,7 @@ from privid.errors import NoRule
 from privid.model import Table
 
 from . import show
-from .functions import FUNCTIONS, FunctionClass, names
+from .functions import FUNCTIONS, FunctionClass, is_operator, names
 from .tree import AnyOf, Call, Case, Choice, Col, Const, Expr, Logic, NullIf, NullTest, Relabel, Truth, position, walk
 
 __all__ = ["Trust", "calls", "conjuncts", "nullable"]
@@ -58,11 +58,16 @@ class Trust:
     probes: list[Expr] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._trusted = {c.attno for c in self.table.columns if c.trusted}
+        self._columns = {c.attno for c in self.table.columns if c.trusted}
+        # by identity, with the node itself so that no other can take its number: large trees are asked about at every level
+        self._known: dict[int, tuple[Expr, bool]] = {}
 
     def trusted(self, expr: Expr) -> bool:
         """Computed only from chunk, region and constants."""
-        return all(node.col in self._trusted for node in walk(expr) if isinstance(node, Col))
+        if id(expr) not in self._known:
+            holds = expr.col in self._columns if isinstance(expr, Col) else all(map(self.trusted, expr.args))
+            self._known[id(expr)] = (expr, holds)
+        return self._known[id(expr)][1]
 
     def check(self, expr: Expr, *, evaluated: bool = False) -> None:
         """Refuses what is not listed, and what could raise on an executable's output.
@@ -85,7 +90,7 @@ class Trust:
     def _check_call(self, fn: str, expr: Expr) -> None:
         kind = FUNCTIONS[fn].kind
         if kind is FunctionClass.TRUSTED_ONLY:
-            raise NoRule(f"{show.signature(fn)} has no rule for values that an executable outputs", position=position(expr.loc),
+            raise NoRule(f"{_word(fn)} {show.signature(fn)} has no rule for values that an executable outputs", position=position(expr.loc),
                          detail="It can raise an error, and an error would show what the video shows.",
                          hint="Apply it to chunk or region only, or compute the value inside the executable.")
         if kind is FunctionClass.PATTERN:
@@ -102,9 +107,13 @@ def _listed(expr: Expr) -> None:
         return
     arguments = 2 if isinstance(expr, AnyOf) else len(expr.args)
     if fn not in FUNCTIONS or len(names(fn)[2]) != arguments:
-        raise NoRule(f"{show.signature(fn)} has no rule", position=position(expr.loc),
+        raise NoRule(f"{_word(fn)} {show.signature(fn)} has no rule", position=position(expr.loc),
                      detail="Only functions and operators that are known to be safe are evaluated on private rows.",
                      hint="Compute the value inside the executable, or use a listed function.")
+
+
+def _word(fn: str) -> str:
+    return "operator" if is_operator(fn) else "function"
 
 
 def _ends_in_escape(pattern: str | None) -> bool:

@@ -57,7 +57,7 @@ def _total() -> list[str]:
     same = ("float8", "text", "boolean", "timestamptz", "timestamp", "date", "time", "interval", "numeric")
     found = [f"pg_catalog.{op}({t},{t})" for op, t in product(_COMPARISONS, same)]
     found += [f"pg_catalog.{op}({a},{b})" for op, a, b in product(_COMPARISONS, _WHOLE, _WHOLE)]
-    found += [f"pg_catalog.{op}(anyenum,anyenum)" for op in ("=", "<>")]
+    found += [f"pg_catalog.{op}(anyenum,anyenum)" for op in _COMPARISONS]
     found += [f"pg_catalog.{op}(float8)" for op in ("-", "+", "@", "abs", "floor", "ceil", "ceiling", "round", "trunc", "sign")]
     found += [f"pg_catalog.{name}(text)" for name in ("lower", "upper", "length", "char_length", "character_length")]
     found += [f"pg_catalog.{name}(text,text)" for name in ("starts_with", "^@")]
@@ -113,5 +113,5 @@ FUNCTIONS: dict[str, Function] = {
     **{fn: Function(FunctionClass.TRUSTED_ONLY, may_null=True) for fn in _trusted_only()},
     **{fn: Function(FunctionClass.TOTAL, may_null=True) for fn in _null_instead_of_an_error()},
     **{fn: Function(FunctionClass.TOTAL) for fn in _total()},
-    **{f"pg_catalog.{op}(text,text)": Function(FunctionClass.PATTERN) for op in ("~~", "!~~")},
+    **{f"pg_catalog.{name}(text,text)": Function(FunctionClass.PATTERN) for name in ("~~", "!~~", "like", "notlike")},
 }

@@ -37,7 +37,7 @@ __all__ = ["MAX_DEPTH", "MAX_NODES", "parse_select"]
 #: nesting that no person writes; a deeper tree would only exhaust the reader's stack
 MAX_DEPTH = 150
 #: expressions in one request
-MAX_NODES = 20_000
+MAX_NODES = 100_000
 
 
 def identity(text: str) -> str:
@@ -95,17 +95,17 @@ class _Reader:
 
     def group(self, value: Any, depth: int) -> Group:
         body = self.fields(value, ("expr", "name", "type"), ("loc",))
-        return Group(expr=self.expr(body["expr"], depth + 1), name=_text(body["name"]), type=_text(body["type"]))
+        return Group(expr=self.expr(body["expr"], depth + 1), name=str(body["name"] or ""), type=_text(body["type"]))
 
     def aggregate(self, value: Any, depth: int) -> Aggregate:
-        body = self.fields(value, ("name", "args", "star", "distinct", "filter", "type"), ("loc",))
+        body = self.fields(value, ("name", "args", "star", "distinct", "filter", "type"), ("label", "loc"))
         return Aggregate(name=identity(_text(body["name"])), args=self.exprs(body["args"], depth), star=_bool(body["star"]),
                          distinct=_bool(body["distinct"]), filter=self.maybe(body["filter"], depth), type=_text(body["type"]),
                          loc=_int(body.get("loc", -1)))
 
     def target(self, value: Any, depth: int) -> Target:
         body = self.fields(value, ("name", "expr"))
-        return Target(name=_text(body["name"]), expr=self.expr(body["expr"], depth + 1))
+        return Target(name=str(body["name"] or ""), expr=self.expr(body["expr"], depth + 1))
 
     def maybe(self, value: Any, depth: int) -> Expr | None:
         return None if value is None else self.expr(value, depth + 1)
@@ -185,7 +185,8 @@ class _Reader:
         return Choice(type=type_, kind=_arity(body["e"], args, None, loc), args=args, loc=loc)
 
     def null_if(self, value: Any, depth: int, loc: int) -> Expr:
-        body, type_, args = self.simple(value, depth, "fn")
+        body = self.fields(value, ("e", "type", "args", "fn"), ("op", "loc"))
+        type_, args = _text(body["type"]), self.exprs(body["args"], depth)
         _arity("nullif", args, 2, loc)
         return NullIf(type=type_, fn=identity(_text(body["fn"])), args=args, loc=loc)
 

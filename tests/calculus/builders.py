@@ -1,0 +1,120 @@
+"""Requests as the library writes them, and tables as the engine makes them, in few words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import Any
+
+from privid.model import Camera, Column, Executable, Footage, Grid, Table, VideoFile
+
+Json = dict[str, Any]
+
+STARTS = datetime(2026, 3, 1, 6, tzinfo=UTC)
+SETTINGS = {"TimeZone": "UTC", "DateStyle": "ISO, MDY", "IntervalStyle": "postgres"}
+
+COLUMNS = (
+    Column("chunk", 1, "timestamptz", "timestamptz", True, None),
+    Column("region", 2, "text", "text", True, None),
+    Column("speed", 3, "float8", "float8", False, 0.0),
+    Column("plate", 4, "text", "text", False, ""),
+    Column("red", 5, "boolean", "boolean", False, False),
+    Column("kind", 6, "enum", "public.kind", False, "car", ("car", "bike", "bus")),
+)
+_BY_NAME = {c.name: c for c in COLUMNS}
+
+
+def table(*, chunks: int = 1440, size: int = 50, step: int | None = None, r: int = 490, k: int = 1, max_rows: int = 3, pad: bool = False,
+          fps: int = 10, content: bytes = b"count", name: str = "people") -> Table:
+    """A table over one camera; r is in frames."""
+    step = size if step is None else step
+    frames = size + step * max(chunks - 1, 0)
+    footage = Footage((VideoFile("street.mp4", "ab" * 32, 0, frames),), Fraction(fps), 64, 48)
+    camera = Camera("campus", "olga", STARTS, Fraction(r, fps), k, Fraction(1), Fraction(1, 10), footage)
+    return Table(0, name, "ana", camera, Grid(0, chunks, size, step), COLUMNS, Executable("count", content.hex(), content), Fraction(1),
+                 max_rows, pad)
+
+
+def col(name: str, *, loc: int = -1, rel: int = 1) -> Json:
+    column = _BY_NAME[name]
+    type_ = column.type_name if column.type == "enum" else column.type
+    return {"e": "col", "rel": rel, "col": column.attno, "name": name, "type": type_, "loc": loc}
+
+
+def position(number: int, type_: str, name: str, *, rel: int = 1, loc: int = -1) -> Json:
+    """A column of a subquery."""
+    return {"e": "col", "rel": rel, "col": number, "name": name, "type": type_, "loc": loc}
+
+
+def const(value: str | float | None, type_: str = "float8", *, loc: int = -1) -> Json:
+    return {"e": "const", "value": None if value is None else str(value), "type": type_, "loc": loc}
+
+
+def call(fn: str, *args: Json, type_: str = "boolean", loc: int = -1) -> Json:
+    return {"e": "call", "fn": fn if "." in fn.split("(")[0] else f"pg_catalog.{fn}", "args": list(args), "type": type_, "loc": loc}
+
+
+def compare(name: str, op: str, value: str | float, *, loc: int = -1) -> Json:
+    """column op constant, for an untrusted column or chunk."""
+    type_ = col(name)["type"]
+    word = "anyenum" if type_ == "public.kind" else type_
+    return call(f"{op}({word},{word})", col(name), const(value, type_), loc=loc)
+
+
+def in_list(subject: Json, values: Sequence[str | float | None], *, loc: int = -1) -> Json:
+    word = "anyenum" if subject["type"] == "public.kind" else subject["type"]
+    items = [const(v, subject["type"]) for v in values]
+    return {"e": "any", "fn": f"pg_catalog.=({word},{word})", "all": False, "type": "boolean", "loc": loc,
+            "args": [subject, {"e": "array", "items": items, "type": "array", "loc": -1}]}
+
+
+def both(*args: Json) -> Json:
+    return {"e": "and", "args": list(args), "type": "boolean", "loc": -1}
+
+
+def either(*args: Json) -> Json:
+    return {"e": "or", "args": list(args), "type": "boolean", "loc": -1}
+
+
+def clamp(value: Json, low: float | str | None, high: float | str | None, *, loc: int = -1) -> Json:
+    return call("public.range(float8,float8,float8)", value, const(low), const(high), type_="numeric", loc=loc)
+
+
+def trunc(unit: str = "hour", value: Json | None = None) -> Json:
+    return call("date_trunc(text,timestamptz)", const(unit, "text"), value or col("chunk"), type_="timestamptz")
+
+
+def aggregate(name: str, *args: Json, type_: str = "numeric", star: bool = False, distinct: bool = False, filter: Json | None = None,
+              loc: int = -1) -> Json:
+    return {"name": f"pg_catalog.{name}", "args": list(args), "star": star, "distinct": distinct, "filter": filter, "type": type_,
+            "loc": loc}
+
+
+def count(value: Json | None = None, **more: Any) -> Json:
+    if value is None:
+        return aggregate("count()", type_="int8", star=True, **more)
+    return aggregate("count(any)", value, type_="int8", **more)
+
+
+def total(value: Json, **more: Any) -> Json:
+    return aggregate("sum(numeric)", value, **more)
+
+
+def group(*exprs: Json) -> list[Json]:
+    return [{"expr": e, "name": f"g{i}", "type": e["type"]} for i, e in enumerate(exprs)]
+
+
+def select(aggs: Sequence[Json] = (), *, by: Sequence[Json] = (), where: Json | None = None, source: Json | None = None,
+           targets: Sequence[tuple[str, Json]] = (), **more: Any) -> Json:
+    return {"from": [source or {"kind": "table", "rel": 1, "table": 0}], "where": where, "group": group(*by), "aggs": list(aggs),
+            "targets": [{"name": n, "expr": e} for n, e in targets], "distinct": False, "limit": None, "offset": None, **more}
+
+
+def subquery(inner: Json, rel: int = 1) -> Json:
+    return {"kind": "subquery", "rel": rel, "alias": "q", "select": inner}
+
+
+def request(body: Json, settings: dict[str, str] | None = None) -> Json:
+    return {"role": "ana", "database": "privid", "epsilon": "1", "reuse": True, "query": "SELECT …", "settings": settings or SETTINGS,
+            "tables": [], "select": body}

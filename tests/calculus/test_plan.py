@@ -1,0 +1,117 @@
+"""The plan as a whole: EXPLAIN, and the text by which an identical release is known."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from privid.calculus import analyse, explain
+from privid.model import Evaluate, Plan, Table
+
+from .builders import SETTINGS, Json, both, clamp, col, compare, const, count, in_list, position, request, select, subquery, table, total, trunc
+
+
+def plan(body: Json, evaluate: Evaluate, on: Table | None = None, epsilon: Fraction = Fraction(1, 2), **settings: str) -> Plan:
+    return analyse(request(body, {**SETTINGS, **settings}), [on or table()], epsilon, evaluate)
+
+
+def shown(p: Plan) -> tuple[dict[str, Any], list[str]]:
+    return explain(p, frames_charged=72_489, budget_remaining=Fraction(3, 4), slots=1440, seconds=Fraction(2881, 2))
+
+
+def test_explain_has_every_key_in_order_and_plain_values_for_one_aggregate(evaluate: Evaluate) -> None:
+    body, _ = shown(plan(select([count()], by=[trunc()]), evaluate))
+    assert list(body) == ["Sensitivity", "Mechanism", "Noise Scale", "Epsilon", "Error 95%", "Chunks", "Frames Charged", "Budget Remaining",
+                          "Slots", "Seconds", "Keys", "Aggregates", "Derivation"]
+    derivation = body.pop("Derivation")
+    assert body == {"Sensitivity": 33, "Mechanism": "discrete Laplace", "Noise Scale": 66, "Epsilon": 0.5, "Error 95%": 198, "Chunks": 1440,
+                    "Frames Charged": 72_489, "Budget Remaining": 0.75, "Slots": 1440, "Seconds": 1440.5, "Keys": 2, "Aggregates": "count(*)"}
+    assert json.loads(json.dumps(derivation)) == derivation
+    assert derivation["inputs"][0]["inputs"][0]["rule"] == "group by trusted cells"
+
+
+def test_explain_has_lists_for_several_aggregates(evaluate: Evaluate) -> None:
+    body, lines = shown(plan(select([count(), total(clamp(col("speed"), 0, 3))]), evaluate, table(pad=True)))
+    assert body["Sensitivity"] == [0, 99] and body["Mechanism"] == ["exact", "discrete Laplace"] and body["Epsilon"] == [0, 0.5]
+    assert body["Aggregates"] == ["count(*)", "sum(range(speed, 0, 3))"]
+    assert lines[0] == "count(*): exact, nothing protected can change it"
+
+
+def test_explain_says_the_same_in_words(evaluate: Evaluate) -> None:
+    _, lines = shown(plan(select([count()], where=compare("speed", ">", 3)), evaluate))
+    assert lines == [
+        "count(*): discrete Laplace noise of scale 66 (sensitivity 33, epsilon 0.5); within ±198 with probability 95 %",
+        "Reads 1440 chunks in 1440 slots, 1440.5 s",
+        "Charges epsilon 0.5 to 72489 frames; 0.75 remains where least is left",
+        "Derivation:",
+        "  discrete Laplace: scale K·δ/ε with K=1, on the grid of the values -> scale 66",
+        "    count: count(*) changes by at most 33 -> δ=33",
+        "      filter rows: speed > 3: decided row by row, without errors -> ROW(τ=33), N=33",
+        '        base table: "people": a segment of 490 frames meets at most 11 chunks (50 frames every 50), 11 of the 1440 in the window, '
+        "with at most 3 rows each -> ROW(τ=33), N=33"]
+
+
+def test_explain_of_a_release_that_costs_nothing_says_so(evaluate: Evaluate) -> None:
+    free = plan(select([count()]), evaluate, table(r=0))
+    body, lines = explain(free, frames_charged=0, budget_remaining=None, slots=0, seconds=Fraction(0))
+    assert body["Mechanism"] == "exact" and body["Budget Remaining"] is None
+    assert "Charges nothing" in lines
+
+
+def test_explain_hints_at_what_would_be_more_accurate(evaluate: Evaluate) -> None:
+    _, lines = shown(plan(select([total(clamp(col("speed"), 30, 60))]), evaluate))
+    assert lines[-1] == "Hint: With the option pad 'on' sum(range(speed, 30, 60)) would change by at most 990 instead of 1980."
+
+
+BASE = select([count(), total(clamp(col("speed", loc=3), 0, 3), loc=9)], by=[trunc()], where=compare("speed", ">", 3, loc=77))
+
+
+def test_positions_and_names_do_not_make_another_release(evaluate: Evaluate) -> None:
+    other = select([count(loc=1), total(clamp(col("speed", loc=30), 0, 3), loc=90)], by=[trunc()], where=compare("speed", ">", 3))
+    other["group"][0]["name"] = "hour of the day"
+    renamed = replace(table(), name="people_again", index=0, owner="ben")
+    assert plan(BASE, evaluate).canonical == plan(other, evaluate, renamed).canonical
+
+
+def test_a_subquery_that_only_renames_does_not_make_another_release(evaluate: Evaluate) -> None:
+    inner = select(targets=[("a", col("speed")), ("b", col("chunk"))])
+    outer = select([count()], where=both(
+        {**compare("speed", ">", 3), "args": [position(1, "float8", "a"), const(3)]}), source=subquery(inner))
+    assert plan(outer, evaluate).canonical == plan(select([count()], where=compare("speed", ">", 3)), evaluate).canonical
+
+
+@pytest.mark.parametrize("other", [
+    select([count(), total(clamp(col("speed"), 0, 4))], by=[trunc()], where=compare("speed", ">", 3)),
+    select([count(), total(clamp(col("speed"), 0, 3))], by=[trunc()], where=compare("speed", ">", 4)),
+    select([count(), total(clamp(col("speed"), 0, 3))], by=[trunc("minute")], where=compare("speed", ">", 3)),
+    select([total(clamp(col("speed"), 0, 3)), count()], by=[trunc()], where=compare("speed", ">", 3)),
+    select([count(filter=col("red")), total(clamp(col("speed"), 0, 3))], by=[trunc()], where=compare("speed", ">", 3)),
+    select([count(), total(clamp(col("speed"), 0, 3))], by=[trunc()], where=compare("speed", ">=", 3)),
+], ids=["range", "constant", "bins", "order", "filter", "operator"])
+def test_another_statement_is_another_release(other: Json, evaluate: Evaluate) -> None:
+    assert plan(BASE, evaluate).canonical != plan(other, evaluate).canonical
+
+
+@pytest.mark.parametrize("on", [
+    table(content=b"other program"), table(max_rows=4), table(pad=True), table(r=491), table(k=2), table(chunks=1439), table(size=25, step=50),
+    replace(table(), timeout=Fraction(2)),
+    replace(table(), camera=replace(table().camera, footage=replace(table().camera.footage, files=(
+        replace(table().camera.footage.files[0], sha256="cd" * 32),)))),
+    replace(table(), columns=tuple(replace(c, default=1.0) if c.name == "speed" else c for c in table().columns)),
+], ids=["executable", "max_rows", "pad", "rho", "k", "window", "chunk", "timeout", "footage", "default"])
+def test_other_data_or_options_are_another_release(on: Table, evaluate: Evaluate) -> None:
+    assert plan(BASE, evaluate).canonical != plan(BASE, evaluate, on).canonical
+
+
+def test_the_time_zone_counts_only_where_a_trusted_column_is_used(evaluate: Evaluate) -> None:
+    assert plan(BASE, evaluate).canonical != plan(BASE, evaluate, TimeZone="Asia/Tokyo").canonical
+    plain = select([count()], where=in_list(col("plate"), ["A"]))
+    assert plan(plain, evaluate).canonical == plan(plain, evaluate, TimeZone="Asia/Tokyo").canonical
+
+
+def test_a_long_list_of_keys_is_analysed_quickly(evaluate: Evaluate) -> None:
+    keys = [f"p{i}" for i in range(50_000)]
+    assert len(plan(select([count()], by=[col("plate")], where=in_list(col("plate"), keys)), evaluate).keys) == 50_000

@@ -1,0 +1,199 @@
+"""What has no rule is refused, with the place, the rule that is missing and the nearest form that is accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from privid.calculus import analyse
+from privid.calculus.chunks import MAX_CHUNKS
+from privid.errors import InvalidValue, NoRule, PrividError, RawRows
+from privid.model import Evaluate, Key, Span, Table
+
+from .builders import (
+    Json,
+    aggregate,
+    both,
+    call,
+    clamp,
+    col,
+    compare,
+    const,
+    count,
+    in_list,
+    position,
+    request,
+    select,
+    subquery,
+    table,
+    total,
+    trunc,
+)
+
+OTHER = {"kind": "other", "what": "values", "loc": 21}
+JOIN = {"kind": "join", "join": "inner", "left": {"kind": "table", "rel": 1, "table": 0}, "right": {"kind": "table", "rel": 2, "table": 0},
+        "on": None, "loc": 33}
+FLOAT = "float8"
+
+#: what is wrong, the statement, the error, a part of its message, its position, a part of its hint
+REFUSED: list[tuple[str, Json, type[PrividError], str, int | None, str]] = [
+    ("rows", select(targets=[("speed", col("speed"))]), RawRows, "rows of a foreign table", None, "SELECT count(*)"),
+    ("a join", select([count()], source=JOIN), NoRule, "several tables", 33, "join the answers outside"),
+    ("two tables", {**select([count()]), "from": [{"kind": "table", "rel": 1, "table": 0}] * 2}, NoRule, "several tables", None, "join"),
+    ("values", select([count()], source=OTHER), NoRule, "values in FROM", 21, "outside"),
+    ("distinct rows", select([count()], source=subquery(select(targets=[("p", col("plate"))], distinct=True))), NoRule,
+     'DISTINCT has no rule in subquery "q"', None, "GROUP BY"),
+    ("a limit below", select([count()], source=subquery(select(limit=const(5, "int8", loc=44)))), NoRule, "LIMIT has no rule", 44,
+     "released rows"),
+    ("an offset", select([count()], offset=const(5, "int8", loc=7)), NoRule, "OFFSET has no rule", 7, "released rows"),
+    ("nested grouping", select([count()], source=subquery(select([count()], by=[col("plate")]))), NoRule, 'grouped subquery "q"', None,
+     "again outside"),
+    ("count distinct", select([count(col("plate"), distinct=True, loc=7)]), NoRule, "count(DISTINCT …)", 7, "count(*)"),
+    ("sum distinct", select([total(clamp(col("speed"), 0, 1), distinct=True, loc=7)]), NoRule, "sum(DISTINCT …)", 7, "sum(range("),
+    ("a sum without range", select([aggregate("sum(float8)", col("speed"), type_=FLOAT, loc=7)]), NoRule,
+     "sum(speed) has no rule without a range", 7, "sum(range(speed, low, high))"),
+    ("a sum of something else", select([total(call("numeric(float8)", col("speed"), type_="numeric"), loc=7)]), NoRule,
+     "without a range", 7, "range("),
+    ("an average", select([aggregate("avg(numeric)", clamp(col("speed"), 0, 1), loc=9)]), NoRule, "avg(numeric) has no rule", 9, "divide"),
+    ("a maximum", select([aggregate("max(float8)", col("speed"), loc=9)]), NoRule, "max(float8) has no rule", 9, "declared keys"),
+    ("a deviation", select([aggregate("stddev(numeric)", col("speed"), loc=9)]), NoRule, "stddev(numeric) has no rule", 9, "count(*)"),
+    ("undeclared keys", select([count()], by=[col("plate", loc=12)]), NoRule, "GROUP BY plate has no rule without declared keys", 12,
+     "WHERE plate IN ('a', 'b')"),
+    ("keys declared for another column", select([count()], by=[col("plate", loc=12)], where=compare("speed", "=", 3)), NoRule,
+     "without declared keys", 12, "IN"),
+    ("keys declared under OR", select([count()], by=[col("plate", loc=12)], where={"e": "or", "type": "boolean", "loc": -1, "args": [
+        in_list(col("plate"), ["A"]), compare("speed", ">", 3)]}), NoRule, "without declared keys", 12, "IN"),
+    ("keys excluded, not declared", select([count()], by=[col("plate", loc=12)], where={**in_list(col("plate"), ["A"]), "all": True}),
+     NoRule, "without declared keys", 12, "IN"),
+    ("too many keys", select([count()], by=[col("plate", loc=12), col("speed")], where=both(
+        in_list(col("plate"), [f"p{i}" for i in range(400)]), in_list(col("speed"), list(range(400))))), NoRule, "100000 groups", 12, "fewer"),
+    ("a function nobody lists", select([count()], where=call("pg_sleep(float8)", col("speed"), loc=30)), NoRule, "pg_sleep(float8) has no rule",
+     30, "executable"),
+    ("a function of the analyst", select([count()], where=call("public.leak(float8)", col("speed"), loc=30)), NoRule,
+     "public.leak(float8) has no rule", 30, "executable"),
+    ("a function nobody lists, on chunk", select([count()], where=call("public.leak(timestamptz)", col("chunk"), loc=30)), NoRule,
+     "public.leak(timestamptz) has no rule", 30, "executable"),
+    ("a wrong number of arguments", select([count()], where=call(">(float8,float8)", col("speed"), loc=30)), NoRule, "has no rule", 30, ""),
+    ("a function that can raise, on an output", select([count()], where=call("=(int4,int4)", call(
+        "int4(float8)", col("speed"), type_="int4", loc=30), const(1, "int4"))), NoRule, "int4(float8) has no rule for values", 30, "chunk"),
+    ("integer division on an output", select([count()], where=call("=(int4,int4)", const(1, "int4"), call(
+        "/(int4,int4)", const(1, "int4"), call("length(text)", col("plate"), type_="int4"), type_="int4", loc=31))), NoRule,
+     "/(int4, int4) has no rule for values", 31, "chunk"),
+    ("the same inside an aggregate", select([total(clamp(call("float8(numeric)", call(
+        "numeric(float8)", col("speed"), type_="numeric"), type_=FLOAT, loc=8), 0, 1))]), NoRule, "float8(numeric)", 8, "chunk"),
+    ("the same inside FILTER", select([count(filter=call("=(numeric,numeric)", call(
+        "%(numeric,numeric)", clamp(col("speed"), 0, 1), const(0, "numeric"), type_="numeric", loc=8), const(0, "numeric")))]), NoRule,
+     "%(numeric, numeric)", 8, "chunk"),
+    ("the same in a column that no level uses", select([count()], source=subquery(select(targets=[("v", call(
+        "int4(float8)", col("speed"), type_="int4", loc=8))]))), NoRule, "int4(float8)", 8, "chunk"),
+    ("a pattern from an output", select([count()], where=call("~~(text,text)", const("x", "text"), col("plate", loc=40))), NoRule,
+     "LIKE has no rule", 40, "'AB%'"),
+    ("a pattern that ends in an escape", select([count()], where=call("~~(text,text)", col("plate"), const("A\\\\\\", "text", loc=40))), NoRule,
+     "LIKE has no rule", 40, "constant pattern"),
+    ("a column of an outer query", select([count()], where=compare("speed", ">", 1)) | {"from": [{"kind": "table", "rel": 9, "table": 0}]},
+     NoRule, "outer query", None, "level"),
+    ("bounds that are not constant", select([total(call("public.range(float8,float8,float8)", col("speed"), const(0), col("speed", loc=50),
+                                                        type_="numeric"))]), InvalidValue, "invalid bounds of range", 50, "range("),
+    ("bounds in the wrong order", select([total(clamp(col("speed"), 5, 1, loc=9))]), InvalidValue, "invalid bounds of range", 9, "low <= high"),
+    ("an infinite bound", select([total(clamp(col("speed"), 0, "Infinity", loc=9))]), InvalidValue, "invalid bounds", 9, "range("),
+    ("a bound that is no number", select([total(clamp(col("speed"), "NaN", 1, loc=9))]), InvalidValue, "invalid bounds", 9, "range("),
+    ("a bound that is null", select([total(clamp(col("speed"), None, 1, loc=9))]), InvalidValue, "invalid bounds", 9, "range("),
+    ("a huge bound", select([total(clamp(col("speed"), 0, "1e19", loc=9))]), InvalidValue, "invalid bounds", 9, "range("),
+]
+
+
+@pytest.mark.parametrize(("statement", "error", "message", "place", "hint"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
+def test_a_form_without_a_rule_is_refused_with_place_and_hint(
+        statement: Json, error: type[PrividError], message: str, place: int | None, hint: str, evaluate: Evaluate) -> None:
+    with pytest.raises(error) as caught:
+        analyse(request(statement), [table()], Fraction(1), evaluate)
+    told = caught.value
+    assert type(told) is error
+    assert message in told.message
+    assert told.position == place
+    assert told.hint is not None and hint in told.hint and told.hint.endswith(".")
+    assert told.detail is not None and told.detail.endswith(".")
+    assert told.message[0].islower() or told.message.split()[0].isupper()
+    assert not told.message.endswith(".") and "\n" not in told.message
+
+
+def test_an_escaped_escape_at_the_end_of_a_pattern_is_accepted(evaluate: Evaluate) -> None:
+    like = call("~~(text,text)", col("plate"), const("A\\\\", "text"))
+    assert analyse(request(select([count()], where=like)), [table()], Fraction(1), evaluate).outputs[0].sensitivity == 33
+
+
+MALFORMED: list[tuple[str, Any]] = [
+    ("nothing", None), ("a list", []), ("a key nobody knows", {**select([count()]), "having": None}),
+    ("a source nobody knows", select([count()], source={"kind": "tablesample"})),
+    ("an expression nobody knows", select([count()], where={"e": "sublink", "type": "boolean", "loc": 3})),
+    ("a key nobody knows in an expression", select([count()], where={**compare("speed", ">", 1), "volatile": True})),
+    ("an aggregate with a key nobody knows", select([{**count(), "order": []}])),
+    ("a missing key", select([count()], where={"e": "col", "rel": 1, "type": "float8"})),
+    ("a number as text", select([count()], where={**col("red"), "rel": "1"})),
+    ("a truth value as number", select([count()], where={**col("red"), "rel": True})),
+    ("a table that is not there", select([count()], source={"kind": "table", "rel": 1, "table": 7})),
+    ("a test nobody knows", select([count()], where={"e": "test", "test": "is document", "args": [col("red")], "type": "boolean", "loc": -1})),
+    ("a list that is none", select([count()], where={**in_list(col("plate"), ["A"]), "args": [col("plate"), col("plate")]})),
+]
+
+
+@pytest.mark.parametrize("body", [case[1] for case in MALFORMED], ids=[case[0] for case in MALFORMED])
+def test_what_the_protocol_does_not_have_is_refused(body: Any, evaluate: Evaluate) -> None:
+    with pytest.raises(NoRule):
+        analyse(request(body), [table()], Fraction(1), evaluate)
+
+
+def test_a_deep_expression_is_refused_and_not_followed(evaluate: Evaluate) -> None:
+    deep = compare("speed", ">", 1)
+    for _ in range(5000):
+        deep = {"e": "not", "args": [deep], "type": "boolean", "loc": -1}
+    with pytest.raises(NoRule, match="too complex"):
+        analyse(request(select([count()], where=deep)), [table()], Fraction(1), evaluate)
+
+
+def test_subqueries_that_double_an_expression_at_every_level_are_refused_at_once(evaluate: Evaluate) -> None:
+    def twice(v: Json) -> Json:
+        return call("+(float8,float8)", v, v, type_=FLOAT)
+
+    inner = select(targets=[("v", twice(col("speed")))])
+    for _ in range(40):
+        inner = select(targets=[("v", twice(position(1, FLOAT, "v")))], source=subquery(inner))
+    with pytest.raises(NoRule, match="too complex"):
+        analyse(request(select([count()], source=subquery(inner))), [table()], Fraction(1), evaluate)
+
+
+def test_two_million_chunks_are_the_most_that_are_evaluated_one_by_one() -> None:
+    def evaluate(expressions: Sequence[str], table: Table, span: Span) -> list[Key]:
+        raise AssertionError("refused before")
+
+    with pytest.raises(NoRule, match="chunks") as caught:
+        analyse(request(select([count()], by=[trunc()])), [table(chunks=MAX_CHUNKS + 1, size=1)], Fraction(1), evaluate)
+    assert caught.value.hint is not None and "begin" in caught.value.hint
+    # without a condition on chunk nothing has to be evaluated
+    assert analyse(request(select([count()])), [table(chunks=MAX_CHUNKS + 1, size=1)], Fraction(1), evaluate).uses[0].count == MAX_CHUNKS + 1
+
+
+def test_a_trusted_part_that_raises_does_so_before_the_charge(connection: Any, evaluate: Evaluate) -> None:
+    """Inside an expression over rows it would raise only for the rows that reach it, which would tell of them."""
+    hour = call("extract(text,timestamptz)", const("hour", "text"), col("chunk"), type_="numeric")
+    zero = call("/(numeric,numeric)", const(1, "numeric"), call("-(numeric,numeric)", hour, const(6, "numeric"), type_="numeric"), type_="numeric")
+    hidden = {"e": "case", "whens": [[col("red"), call(">(numeric,numeric)", zero, const(0, "numeric"))]], "else": const("f", "boolean"),
+              "type": "boolean", "loc": -1}
+    with pytest.raises(AssertionError, match="division by zero"):
+        analyse(request(select([count()], where=hidden)), [table()], Fraction(1), evaluate)
+
+
+def test_noise_and_sums_beyond_exact_integers_are_refused_before_the_charge(evaluate: Evaluate) -> None:
+    wide = select([total(clamp(col("speed"), 0, "1e12"), loc=7)])
+    with pytest.raises(InvalidValue, match="can exceed what the noise is exact for") as caught:
+        analyse(request(wide), [table(chunks=5_000_000, size=1)], Fraction(1), evaluate)
+    assert caught.value.position == 7
+    with pytest.raises(InvalidValue, match="too large to be exact"):
+        analyse(request(wide), [table(chunks=2)], Fraction(1, 10**9), evaluate)
+
+
+def test_an_epsilon_of_zero_is_refused(evaluate: Evaluate) -> None:
+    with pytest.raises(InvalidValue, match="epsilon"):
+        analyse(request(select([count()])), [table()], Fraction(0), evaluate)
