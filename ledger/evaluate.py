@@ -38,7 +38,7 @@ def make_evaluate(pool: Pool, settings: Mapping[str, str]) -> Evaluate:
             except errors.QueryCanceled as error:
                 raise InvalidValue("expression over the chunks takes too long to evaluate",
                                    hint="Group or select by a simpler expression of chunk.") from error
-            except (psycopg.DataError, errors.FeatureNotSupported, errors.SyntaxErrorOrAccessRuleViolation) as error:
+            except (psycopg.DataError, psycopg.ProgrammingError, errors.ReadOnlySqlTransaction, errors.FeatureNotSupported) as error:
                 told = error.diag
                 raise InvalidValue(told.message_primary or "expression over the chunks cannot be evaluated",
                                    detail=told.message_detail, hint=told.message_hint) from error

@@ -83,7 +83,7 @@ class Ledger:
             VALUES (%s, %s, %s, %s, (SELECT oid FROM pg_foreign_server WHERE srvname = %s), %s, %s, %s::int8multirange, %s,
                     %s::numeric, %s::numeric)""",
             (release, number, camera.name, camera.owner, camera.name, recording.id, recording.shift,
-             "{%s}" % ",".join(f"[{lo},{hi})" for lo, hi in merged(claim.spans)), recording.r_star,
+             "{" + ",".join(f"[{lo},{hi})" for lo, hi in merged(claim.spans)) + "}", recording.r_star,
              as_numeric(claim.epsilon, up=True) if charged else "0", charge))
 
     def _positions(self, camera: Camera, recording: Recording, spans: Sequence[Span]) -> list[Span]:
@@ -123,7 +123,7 @@ class Ledger:
                                (owner, name), binary=True).fetchone()
         if row is None:
             raise ExecutableInvalid(f'executable "{name}" of role "{owner}" does not exist',
-                                    hint=f"Upload it as that role with SELECT privid.upload('{name}', content), or with privid upload FILE.")
+                                    hint=f"Upload it as that role: SELECT privid.upload('{name}', content), or privid upload FILE.")
         return Executable(*cast("tuple[str, str, bytes]", row))
 
     def count_failures(self, camera: Camera, counts: Mapping[str, int]) -> None:

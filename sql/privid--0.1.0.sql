@@ -355,8 +355,8 @@ COMMENT ON VIEW privid.failures IS 'how many runs of programs over the current r
 -- Options are text that another program may have written: what cannot be read is NULL, never an error in a view.
 CREATE FUNCTION privid.read_number(text) RETURNS numeric LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
   RETURN CASE
-    WHEN $1 ~ '^\s*[+-]?\d{1,400}(\.\d{1,400})?([eE][+-]?\d{1,3})?\s*$' THEN pg_catalog.btrim($1)::numeric
-    WHEN $1 ~ '^\s*[+-]?\d{1,400}/0*[1-9]\d{0,400}\s*$' THEN pg_catalog.trim_scale(
+    WHEN $1 ~ '^\s*[+-]?\d{1,255}(\.\d{1,255})?([eE][+-]?\d{1,3})?\s*$' THEN pg_catalog.btrim($1)::numeric
+    WHEN $1 ~ '^\s*[+-]?\d{1,255}/0*[1-9]\d{0,255}\s*$' THEN pg_catalog.trim_scale(
       pg_catalog.div(pg_catalog.split_part(pg_catalog.btrim($1), '/', 1)::numeric * 1e30,
                      pg_catalog.split_part(pg_catalog.btrim($1), '/', 2)::numeric) * 1e-30)
   END;

@@ -1,4 +1,4 @@
-"""One PostgreSQL for all tests of the ledger, a fresh database for each."""
+"""One PostgreSQL for all tests of the ledger, and a database that is emptied before each."""
 
 from __future__ import annotations
 
@@ -15,8 +15,14 @@ def server() -> Iterator[Server]:
         yield running
 
 
+@pytest.fixture(scope="session")
+def shared(server: Server) -> Database:
+    return Database(server)
+
+
 @pytest.fixture
-def database(server: Server) -> Iterator[Database]:
-    fresh = Database(server)
-    yield fresh
-    fresh.ledger.close()
+def database(shared: Database) -> Iterator[Database]:
+    shared.clear()
+    shared.ledger = shared.open_ledger()
+    yield shared
+    shared.ledger.close()

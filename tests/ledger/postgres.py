@@ -98,13 +98,22 @@ class Server:
 
 
 class Database:
-    """A fresh database with the extension, and a ledger on it."""
+    """A database with the extension, and a ledger on it."""
 
     def __init__(self, server: Server) -> None:
         self.server, self.name = server, next(server.names)
         with server.connect("postgres") as conn:
             conn.execute(sql.SQL("CREATE DATABASE {} TEMPLATE prepared").format(sql.Identifier(self.name)))
         self.ledger = self.open_ledger()
+
+    def clear(self) -> None:
+        """As CREATE EXTENSION left it (much faster than a new database)."""
+        with self.connect() as conn:
+            servers = conn.execute("SELECT srvname FROM pg_foreign_server").fetchall()
+            for (name,) in servers:
+                conn.execute(sql.SQL("DROP SERVER {} CASCADE").format(sql.Identifier(name)))
+            conn.execute("""TRUNCATE privid.recordings, privid.recording_files, privid.footage, privid.ledger, privid.release_log,
+                            privid.release_charges, privid.executable_store, privid.program_failures RESTART IDENTITY""")
 
     def open_ledger(self, size: int = 4) -> Ledger:
         return Ledger(self.server.conninfo(self.name, "privid_engine"), size)
