@@ -135,7 +135,11 @@ class EngineProcess:
 
     def connect(self, database: str | None = None) -> Client:
         client = Client(self.socket)
-        client.ask("H", {**HELLO, "database": database or self.conninfo.split("dbname=")[1].split()[0]})
+        try:
+            client.ask("H", {**HELLO, "database": database or self.conninfo.split("dbname=")[1].split()[0]})
+        except BaseException:
+            client.close()
+            raise
         return client
 
 

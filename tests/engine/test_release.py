@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from fractions import Fraction
@@ -273,7 +272,7 @@ def test_nothing_is_left_in_memory_after_the_jobs(house: House) -> None:
     scratch = Path((house.engine.data / "engine.scratch").read_text().strip())
     assert wait_for(lambda: not list(scratch.glob("job-*")))
     assert scratch.stat().st_mode & 0o007 in (0, 1)
-    assert os.listdir(scratch) == ["lane-0"]
+    assert [path.name for path in scratch.iterdir()] == ["lane-0"]
 
 
 def test_the_log_tells_what_happened_and_nothing_of_the_data(house: House) -> None:

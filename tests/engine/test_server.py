@@ -1,0 +1,211 @@
+"""The socket and the process: who may speak, what a bad message costs, how an engine begins and ends."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from privid.engine.cancel import Cancel
+from privid.engine.log import Log
+from privid.engine.server import Server
+from privid.engine.wire import LIMIT
+from tests.engine.client import HELLO, Client, EngineProcess, Refused, running
+from tests.engine.conftest import House
+
+LEVELS = [0] * 40
+
+RAW_BYTES = [b"\0", b"\x05\0\0\0H{", struct.pack("<I", 0), struct.pack("<I", LIMIT + 1), b"GET / HTTP/1.0\r\n\r\n", b"\xff" * 64]
+MESSAGES: list[tuple[str, bytes]] = [
+    ("R", b""), ("R", b"[]"), ("R", b"{}"), ("R", b"[" * 50_000), ("X", b'{"epsilon": NaN}'), ("X", b"\xff\xfe"), ("Q", b"{}"),
+    ("\0", b"{}"), ("S", b'{"handle": "0", "table": "0"}'), ("D", b'{"handle": []}'), ("K", b'{"kind": "view"}'),
+    ("K", b'{"kind": "server", "server": 1}'), ("W", b'{"tables": {}}'), ("R", b'{"epsilon": "1", "tables": [1]}'),
+    ("R", b'{"epsilon": "1", "tables": [{"name": "a"}]}'),
+]
+
+
+def still_serves(house: House) -> bool:
+    with house.engine.connect() as client:
+        return client.ask("X", house.request(house.table(house.video(LEVELS))))[0] == "x"
+
+
+def test_bytes_that_are_not_the_protocol_cost_that_connection_only(house: House) -> None:
+    for sent in RAW_BYTES:
+        with Client(house.engine.socket) as client:
+            client.socket.sendall(sent)
+            client.socket.shutdown(socket.SHUT_WR)
+            assert client.closed(), sent
+    assert still_serves(house)
+
+
+def test_malformed_requests_cost_that_connection_only(house: House) -> None:
+    for kind, body in MESSAGES:
+        with house.engine.connect() as client:
+            client.send(kind, body)
+            try:
+                answer, content = client.receive()
+                assert answer == "E" and b"internal" not in content, (kind, body)
+            except (EOFError, ConnectionResetError):
+                pass
+    assert still_serves(house)
+    assert not house.engine.events("internal error")
+
+
+def test_nothing_is_served_before_hello_nor_any_long_message(house: House) -> None:
+    with Client(house.engine.socket) as client:
+        client.send("X", house.request(house.table("none.mp4")))
+        assert client.closed()
+    with Client(house.engine.socket) as client:
+        client.socket.sendall(struct.pack("<I", 100_000) + b"H" + b" " * 1000)
+        assert client.closed()
+
+
+def test_a_message_that_is_as_long_as_allowed_is_read_and_a_longer_one_is_not(house: House) -> None:
+    with house.engine.connect() as client:
+        client.send("Z", b'{"handle": "' + b"x" * (LIMIT - 20) + b'"}')
+        assert client.receive()[0] == "E"
+        client.socket.sendall(struct.pack("<I", LIMIT + 1))
+        assert client.closed()
+
+
+@pytest.mark.parametrize(("change", "sqlstate"),
+                         [({"version": "0.0.1"}, "PV006"), ({"protocol": 2}, "PV006"), ({"database": "x"}, "PV004")])
+def test_a_library_of_another_version_or_database_is_refused_with_a_hint(house: House, change: dict[str, object], sqlstate: str) -> None:
+    with Client(house.engine.socket) as client:
+        with pytest.raises(Refused) as refused:
+            client.ask("H", {**HELLO, "database": house.database.name, **change})
+        assert refused.value.sqlstate == sqlstate and refused.value.body["hint"]
+        client.send("X", {})
+        assert client.closed()
+
+
+def test_an_extension_of_another_version_is_refused(house: House) -> None:
+    set_version = "UPDATE pg_extension SET extversion = %s WHERE extname = 'privid'"
+    house.database.rows(set_version, "9.9")
+    try:
+        with pytest.raises(Refused) as refused:
+            house.engine.connect()
+        assert refused.value.sqlstate == "PV006"
+    finally:
+        house.database.rows(set_version, HELLO["version"])
+
+
+def test_the_socket_is_for_its_peer_alone(house: House) -> None:
+    status = house.engine.socket.stat()
+    assert (status.st_mode & 0o777, status.st_uid) == (0o600, os.getuid())
+    if os.getuid() != 0:
+        return  # nobody else can be played
+    connect = "import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); sys.exit(len(s.recv(1)))"
+    house.engine.data.chmod(0o755)
+    house.engine.socket.chmod(0o666)  # the door open, the guard still looks at who comes
+    try:
+        done = subprocess.run([sys.executable, "-c", connect, str(house.engine.socket)], user="nobody", check=False)
+    finally:
+        house.engine.socket.chmod(0o600)
+    assert done.returncode == 0
+    assert house.engine.events("peer refused")
+    done = subprocess.run([sys.executable, "-c", connect, str(house.engine.socket)], user="nobody", check=False, capture_output=True)
+    assert b"PermissionError" in done.stderr
+
+
+def test_many_idle_connections_cost_little_and_hold_nobody_up(house: House) -> None:
+    assert house.engine.process is not None
+    status = Path(f"/proc/{house.engine.process.pid}/status")
+
+    def resident() -> int:
+        return int(next(line for line in status.read_text().splitlines() if line.startswith("VmRSS")).split()[1])
+
+    before = resident()
+    clients = [house.engine.connect() for _ in range(150)]
+    try:
+        assert resident() - before < 30_000  # KiB
+        assert still_serves(house)
+    finally:
+        for client in clients:
+            client.close()
+
+
+class Echo:
+    """A conversation that shows the server alone."""
+
+    greeted = True
+
+    def __init__(self, cancel: Cancel) -> None:
+        self.cancel = cancel
+
+    def serve(self, kind: str, body: bytes, send: Callable[[bytes], None]) -> None:
+        if kind == "w":
+            self.cancel.wait_until(time.monotonic() + 30)
+        send(b"\x01\0\0\0e")
+
+    def close(self) -> None:
+        pass
+
+
+def test_connections_beyond_the_limit_are_told_so(tmp_path: Path) -> None:
+    server = Server(tmp_path / "s", os.getuid(), Echo, Log(io.StringIO()), limit=2)
+    thread = threading.Thread(target=server.serve)
+    thread.start()
+    try:
+        with Client(tmp_path / "s") as one, Client(tmp_path / "s") as two, Client(tmp_path / "s") as three:
+            for client in (one, two):
+                client.send("x", b"")
+                assert client.receive()[0] == "e"
+            assert three.receive()[0] == "E" and three.closed()
+            # a request that waits ends with the server
+            one.send("w", b"")
+            time.sleep(0.1)
+            begun = time.monotonic()
+            server.stop()
+            assert one.closed() and time.monotonic() - begun < 5
+    finally:
+        server.stop()
+        thread.join(10)
+    assert not (tmp_path / "s").exists()
+
+
+@pytest.fixture
+def other(house: House, tmp_path: Path) -> EngineProcess:
+    """A second engine on the same database."""
+    return EngineProcess(tmp_path, house.engine.videos, house.engine.conninfo)
+
+
+def test_sigterm_ends_an_engine_cleanly_in_the_middle_of_a_job(house: House, other: EngineProcess) -> None:
+    request = house.request(house.table(house.video(LEVELS), "endless", timeout="15s"), query="terminated")
+    with running(other):
+        scratch = Path((other.data / "engine.scratch").read_text().strip())
+        assert scratch.is_dir()
+        with other.connect() as client:
+            handle = client.ask("R", request)[1]["handle"]
+            client.send("S", {"handle": handle, "table": 0})
+            begun = time.monotonic()
+            assert other.stop() == 0
+            assert time.monotonic() - begun < 8
+            assert client.closed()
+    assert not scratch.exists() and not other.socket.exists()
+    assert other.events("engine stopped") and not other.events("internal error")
+    assert house.database.rows("SELECT state FROM privid.release_log WHERE query = 'terminated'") == [("failed",)]
+
+
+def test_a_second_engine_on_the_same_data_is_refused_and_a_killed_one_is_succeeded(other: EngineProcess) -> None:
+    with running(other):
+        second = subprocess.run([sys.executable, "-m", "privid.engine", *other.options], capture_output=True, text=True, check=False)
+        assert second.returncode == 1 and "another engine is running" in second.stderr
+        other.connect().close()  # the first is not disturbed
+        scratch = Path((other.data / "engine.scratch").read_text().strip())
+        assert other.stop(signal.SIGKILL) == -signal.SIGKILL
+        assert scratch.exists() and other.socket.exists()  # nobody cleared up
+        other.log_file.unlink()
+        other.start()
+        assert not scratch.exists()
+        other.connect().close()
