@@ -8,6 +8,7 @@ from typing import Any
 
 import psycopg
 import pytest
+
 from privid.calculus import FUNCTIONS, analyse
 from privid.calculus.deparse import deparse, literal
 from privid.calculus.functions import FunctionClass, is_operator, names
@@ -42,7 +43,8 @@ VALUES: list[tuple[str, Json, str | None]] = [
     ("a cast", call("date(timestamptz)", col("chunk"), type_="date"), "2026-03-01"),
     ("a cast whose name is a keyword", call("timestamp(timestamptz)", col("chunk"), type_="timestamp"), "2026-03-01 06:00:00"),
     ("a number", call("numeric(int4)", call("int4(numeric)", HOUR, type_="int4"), type_="numeric"), "6"),
-    ("a binary operator", call("+(timestamptz,interval)", col("chunk"), const("1 day", "interval"), type_="timestamptz"), "2026-03-02 06:00:00+00"),
+    ("a binary operator", call("+(timestamptz,interval)", col("chunk"), const("1 day", "interval"), type_="timestamptz"),
+     "2026-03-02 06:00:00+00"),
     ("a prefix operator", call("-(numeric)", HOUR, type_="numeric"), "-6"),
     ("to_char", call("to_char(timestamptz,text)", col("chunk"), const("HH24:MI", "text"), type_="text"), "06:00"),
     ("date_bin", call("date_bin(interval,timestamptz,timestamptz)", const("4 hours", "interval"), col("chunk"),
@@ -161,7 +163,8 @@ def test_runs_of_chunks_that_lie_close_are_evaluated_together(evaluate: Evaluate
         calls.append(span)
         return evaluate(expressions, table_, span)
 
-    second = call("=(numeric,numeric)", call("extract(text,timestamptz)", const("second", "text"), col("chunk"), type_="numeric"), const(0, "numeric"))
-    plan = analyse(request(select([count()], by=[trunc("minute")], where=second)), [table()], Fraction(1), counting)
+    second = call("extract(text,timestamptz)", const("second", "text"), col("chunk"), type_="numeric")
+    sharp = call("=(numeric,numeric)", second, const(0, "numeric"))
+    plan = analyse(request(select([count()], by=[trunc("minute")], where=sharp)), [table()], Fraction(1), counting)
     assert plan.uses[0].count == len(plan.keys) == 120
     assert len(calls) == 2

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from privid.calculus import analyse
 from privid.calculus.linear import dense_bound, row_bound
 from privid.calculus.rules import base_table, count, filter_rows
@@ -133,7 +134,7 @@ SHAPES = ["count", "count filter", "count keys", "count red", "sum", "sum filter
 @st.composite
 def neighbours(draw: st.DrawFn) -> tuple[str, dict[str, Any], int, int, Chunks, Chunks]:
     shape = draw(st.sampled_from(SHAPES))
-    options = {"chunks": draw(st.integers(1, 6)), "size": draw(st.integers(1, 4)), "step": draw(st.integers(1, 5)),
+    options: dict[str, Any] = {"chunks": draw(st.integers(1, 6)), "size": draw(st.integers(1, 4)), "step": draw(st.integers(1, 5)),
                "r": draw(st.integers(0, 9)), "max_rows": draw(st.integers(1, 3)), "pad": draw(st.booleans())}
     low = draw(st.integers(-60, 60))
     high = draw(st.integers(low, 60))

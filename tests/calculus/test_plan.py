@@ -8,10 +8,28 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+
 from privid.calculus import analyse, explain
 from privid.model import Evaluate, Plan, Table
 
-from .builders import SETTINGS, Json, both, clamp, col, compare, const, count, in_list, position, request, select, subquery, table, total, trunc
+from .builders import (
+    SETTINGS,
+    Json,
+    both,
+    clamp,
+    col,
+    compare,
+    const,
+    count,
+    in_list,
+    position,
+    request,
+    select,
+    subquery,
+    table,
+    total,
+    trunc,
+)
 
 
 def plan(body: Json, evaluate: Evaluate, on: Table | None = None, epsilon: Fraction = Fraction(1, 2), **settings: str) -> Plan:
@@ -28,7 +46,8 @@ def test_explain_has_every_key_in_order_and_plain_values_for_one_aggregate(evalu
                           "Slots", "Seconds", "Keys", "Aggregates", "Derivation"]
     derivation = body.pop("Derivation")
     assert body == {"Sensitivity": 33, "Mechanism": "discrete Laplace", "Noise Scale": 66, "Epsilon": 0.5, "Error 95%": 198, "Chunks": 1440,
-                    "Frames Charged": 72_489, "Budget Remaining": 0.75, "Slots": 1440, "Seconds": 1440.5, "Keys": 2, "Aggregates": "count(*)"}
+                    "Frames Charged": 72_489, "Budget Remaining": 0.75, "Slots": 1440, "Seconds": 1440.5, "Keys": 2,
+                    "Aggregates": "count(*)"}
     assert json.loads(json.dumps(derivation)) == derivation
     assert derivation["inputs"][0]["inputs"][0]["rule"] == "group by trusted cells"
 
@@ -96,7 +115,8 @@ def test_another_statement_is_another_release(other: Json, evaluate: Evaluate) -
 
 
 @pytest.mark.parametrize("on", [
-    table(content=b"other program"), table(max_rows=4), table(pad=True), table(r=491), table(k=2), table(chunks=1439), table(size=25, step=50),
+    table(content=b"other program"), table(max_rows=4), table(pad=True), table(r=491), table(k=2), table(chunks=1439),
+    table(size=25, step=50),
     replace(table(), timeout=Fraction(2)),
     replace(table(), camera=replace(table().camera, footage=replace(table().camera.footage, files=(
         replace(table().camera.footage.files[0], sha256="cd" * 32),)))),

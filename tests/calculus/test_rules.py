@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from privid.calculus import analyse
 from privid.calculus.rules import RULES
 from privid.model import Evaluate, Plan
