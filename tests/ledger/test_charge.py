@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import doctest
 from fractions import Fraction
+from types import ModuleType
 
 import pytest
 
 from privid.errors import BudgetExhausted, InvalidValue, WindowInvalid
-from privid.ledger import Claim
+from privid.ledger import Claim, account, amounts
 from privid.model import Camera, Span
 from tests.ledger.postgres import Database, camera, record
 
@@ -145,3 +147,9 @@ def test_a_claim_of_twenty_thousand_pieces_is_charged(database: Database) -> Non
     assert database.ledger.remaining(long, [(25, 30)]) == 1
     assert database.ledger.remaining(long, [(25, 60)]) == HALF
     assert database.rows("SELECT count(*) FROM privid.ledger") == [(2 * len(spans),)]
+
+
+@pytest.mark.parametrize("module", [account, amounts], ids=lambda module: str(module.__name__))
+def test_the_examples_in_the_docstrings_hold(module: ModuleType) -> None:
+    tried = doctest.testmod(module)
+    assert tried.attempted and not tried.failed
