@@ -7,22 +7,44 @@
 #include "commands/explain.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/json.h"
 #include "utils/numeric.h"
 
 const char *request_source = NULL;
+
+/*
+ * Constants travel as text, and bounds of noise are computed from it: print
+ * them exactly, and dates as the inner query will, whatever the session says.
+ */
+static void
+PinTextForms(void)
+{
+	static const char *const settings[][2] = {
+		{"extra_float_digits", "1"},
+		{"DateStyle", "ISO, MDY"},
+		{"IntervalStyle", "postgres"},
+	};
+
+	for (int i = 0; i < lengthof(settings); i++)
+		(void) set_config_option(settings[i][0], settings[i][1], PGC_USERSET, PGC_S_SESSION,
+								 GUC_ACTION_SAVE, true, 0, false);
+}
 
 /* A whole request (docs/protocol.md) for a concrete release. */
 char *
 RequestOf(Query *concrete, const char *source, List **tables)
 {
 	StringInfoData out;
-	char	   *body = SerialiseRelease(concrete, source, tables);
+	int			nest = NewGUCNestLevel();
+	char	   *body;
 	char	   *epsilon = DatumGetCString(DirectFunctionCall1(numeric_out,
 															  DirectFunctionCall1(float8_numeric,
 																				  Float8GetDatum(privid_epsilon))));
 
 	request_source = source;
+	PinTextForms();
+	body = SerialiseRelease(concrete, source, tables);
 	initStringInfo(&out);
 	appendStringInfoChar(&out, '{');
 	AppendJsonString(&out, "role", GetUserNameFromId(GetUserId(), false));
@@ -32,6 +54,7 @@ RequestOf(Query *concrete, const char *source, List **tables)
 	AppendJsonString(&out, "query", source ? source : "");
 	AppendSettings(&out);
 	appendStringInfo(&out, ",%s}", body);
+	AtEOXact_GUC(false, nest);
 	return out.data;
 }
 
