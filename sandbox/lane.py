@@ -76,7 +76,7 @@ class Lane:
         """
         with self._busy:
             self._forget_cancel()  # one that was meant for the run before
-            mapped = self._check_readable(executable, chunk_dir)
+            mapped = self._check_readable(executable, kind, chunk_dir)
             self._runs += 1
             name = f"{os.getpid()}-{self.index}-{self._runs}"
             run = self._start(name, executable, kind, chunk_dir, cpu_seconds=end - begin, mapped=mapped)
@@ -153,15 +153,18 @@ class Lane:
                 raise SandboxFailed(f"scratch directory {scratch} cannot be reached by lanes",
                                     detail=f"Directory {parent} is closed to other users.", hint="Choose a directory below /dev/shm.")
 
-    def _check_readable(self, executable: Path, chunk_dir: Path) -> int:
+    def _check_readable(self, executable: Path, kind: Kind, chunk_dir: Path) -> int:
         """Refuse what the program could not read, for that would look like the program's own fault; the size of the frames."""
+        needed = {executable: 0o5 if kind is Kind.PROGRAM else 0o4, chunk_dir: 0o5, chunk_dir / CHUNK_FILE: 0o4,
+                  chunk_dir / FRAMES_FILE: 0o4}
         try:
-            found = {path: path.stat() for path in (executable, chunk_dir, chunk_dir / CHUNK_FILE, chunk_dir / FRAMES_FILE)}
+            found = {path: path.stat() for path in needed}
         except OSError as error:
             raise SandboxFailed(f"could not read {error.filename}: {error.strerror}") from None
-        for path, status in found.items():
-            readable = status.st_mode & 0o004 or (status.st_mode & 0o040 and status.st_gid == self.gid)
-            if self._as_root and not readable:
+        for path, bits in needed.items():
+            mode, group = found[path].st_mode, found[path].st_gid
+            allowed = mode & bits == bits or (group == self.gid and mode >> 3 & bits == bits)
+            if not (allowed if self._as_root else os.access(path, bits)):
                 raise SandboxFailed(f"{path} is not readable by lanes", hint="Give it mode 0644, a directory or program 0755.")
         return found[chunk_dir / FRAMES_FILE].st_size
 

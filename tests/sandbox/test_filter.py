@@ -30,6 +30,7 @@ PROBE = """
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #define TRY(name, call) do { errno = 0; long r = (long)(call); printf("{\\"%s\\": %d}\\n", name, r < 0 ? errno : 0); } while (0)
 #define HIGH 0x700000000L
@@ -78,7 +79,8 @@ int main(void) {
     TRY("setpriority", syscall(SYS_setpriority, 0, 0, 5));
     TRY("getpriority", syscall(SYS_getpriority, 0, 0));
     TRY("setaffinity", syscall(SYS_sched_setaffinity, 0, 8, "\\1\\0\\0\\0\\0\\0\\0"));
-    TRY("clone into a namespace", ({ long p = syscall(SYS_clone, CLONE_NEWUSER | 17, 0, 0, 0, 0); if (p == 0) _exit(0); p; }));
+    TRY("clone into a namespace",
+        ({ long p = syscall(SYS_clone, CLONE_NEWUSER | 17, 0, 0, 0, 0); if (p == 0) _exit(0); if (p > 0) wait(0); p; }));
     TRY("new user namespace", unshare(CLONE_NEWUSER));
     TRY("clone3", syscall(SYS_clone3, b, 0));
     TRY("mount", syscall(SYS_mount, "a", "/tmp", "tmpfs", 0, 0));

@@ -147,13 +147,11 @@ def test_a_sandbox_that_cannot_be_set_up_is_no_outcome(trial: Trial) -> None:
     begin = time.monotonic() + GUARD
     with pytest.raises(SandboxFailed, match="could not read"):
         trial.lane.run(program, Kind.PROGRAM, Path("/nowhere"), begin, begin + 0.3)
-    hidden = trial.chunk / "chunk.json"
-    hidden.chmod(0o000)
-    try:
-        with pytest.raises(SandboxFailed):
+    for path, without, usual in ((trial.chunk / "chunk.json", 0o000, 0o644), (program, 0o644, 0o755)):
+        path.chmod(without)
+        with pytest.raises(SandboxFailed, match="is not readable by lanes"):
             trial.lane.run(program, Kind.PROGRAM, trial.chunk, begin, begin + 0.3)
-    finally:
-        hidden.chmod(0o644)
+        path.chmod(usual)
     tmp = trial.lane._root / "tmp"
     tmp.rmdir()
     try:
