@@ -17,6 +17,7 @@ import pytest
 from privid.errors import VideoUnreadable
 from privid.model import Footage
 from privid.video import Decoder, open_footage, probe
+from privid.video.process import Worker
 from privid.video.rate import exact_rate, frame_numbers
 
 Open = Callable[..., Footage]
@@ -176,11 +177,10 @@ def test_an_avi_with_reordered_frames_is_refused(footage: Open, write: Write) ->
 def test_facts_are_found_once_and_broken_cache_entries_are_found_again(
         footage: Open, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[int] = []
-    real = probe.Worker
 
-    def counted() -> probe.Worker:
+    def counted() -> Worker:
         started.append(1)
-        return real()
+        return Worker()
 
     monkeypatch.setattr(probe, "Worker", counted)
     write("a.mp4", 20, 10)
