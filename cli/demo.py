@@ -143,7 +143,8 @@ def _psql(stack: Stack, role: str, text: str, refused: bool = False, plain: bool
     command = [str(postgres_build().bindir / "psql"), "-X", "-q", "-P", "pager=off", "-P", "footer=off", "-v", "ON_ERROR_STOP=1",
                "-h", str(stack.layout.run), "-p", str(stack.layout.socket_port), "-U", role, "-d", "privid", "-f", "-"]
     code, output = _wait("running the program over the video", seconds, [*command, "-At"] if plain else command, text + "\n")
-    print(re.sub(r"^psql:<stdin>:\d+: ", "", output, flags=re.MULTILINE).rstrip("\n"), flush=True)
+    if output:
+        print(re.sub(r"^psql:<stdin>:\d+: ", "", output, flags=re.MULTILINE).rstrip("\n"), flush=True)
     if (code != 0) != refused:
         raise CommandFailed("the statement was not refused" if refused else "the statement failed",
                             f'See "{stack.layout.log / "postgresql.log"}" and "{stack.layout.log / "engine.log"}".')
