@@ -20,7 +20,7 @@ test: lint
 
 lint: setup build/types/privid
 	@$(PYTHON) -m ruff check .
-	@MYPYPATH=build/types $(PYTHON) -m mypy --explicit-package-bases build/types/privid tests examples bench setup.py
+	@MYPYPATH=build/types $(PYTHON) -m mypy --explicit-package-bases build/types/privid tests examples $(wildcard bench/*.py) setup.py
 
 bench: setup
 	@for file in bench/*.py; do echo "== $$file"; $(PYTHON) "$$file" || exit 1; done
