@@ -106,8 +106,10 @@ class Reader:
     def _file(self, frame: int) -> tuple[FrameReader, int, int]:
         if self._open is None or not self._open[2] <= frame < self._open[3]:
             self.close()
+            signal.setitimer(signal.ITIMER_REAL, 0)  # the parent may have to read the whole file first
             self._parent.send({"need": frame})
             told, (fd,) = self._parent.receive()
+            signal.setitimer(signal.ITIMER_REAL, _SILENCE)
             reader = FrameReader(fd, told["name"], Fraction(told["fps"]), told["width"], told["height"], self._parent.progress)
             self._open = reader, fd, told["first"], told["first"] + told["frames"]
         return self._open[0], self._open[2], self._open[3]
@@ -157,6 +159,7 @@ def main() -> None:
     for module in pkgutil.walk_packages(av.__path__, "av."):  # PyAV imports parts of itself on first use, which is too late
         if module.name not in ("av.__main__", "av.datasets"):
             importlib.import_module(module.name)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the engine's log is not for a process that reads hostile files
     try:
         confine()
     except Exception as error:
