@@ -32,6 +32,7 @@ from privid.errors import PrividError, VideoUnreadable
 from .confine import confine
 from .facts import find_facts
 from .process import MAX_MESSAGE
+from .source import shown
 from .stream import FrameReader
 
 __all__ = ["main"]
@@ -128,7 +129,7 @@ def serve(parent: Parent) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         message, (fd,) = parent.receive()
         signal.setitimer(signal.ITIMER_REAL, _SILENCE)
-        answer = _guarded(lambda: _answer(message, fd, reader, parent))  # noqa: B023 (called at once)
+        answer = _guarded(lambda: _answer(message, fd, reader, parent), str(message.get("name", "")))  # noqa: B023 (called at once)
         os.close(fd)
         parent.send(answer)
 
@@ -141,7 +142,7 @@ def _answer(message: dict[str, Any], fd: int, reader: Reader, parent: Parent) ->
     return {"done": message["count"]}
 
 
-def _guarded(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+def _guarded(work: Callable[[], dict[str, Any]], name: str) -> dict[str, Any]:
     try:
         return work()
     except PrividError as error:
@@ -149,7 +150,9 @@ def _guarded(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     except _Unwritten as error:
         return {"failed": str(error)}
     except Exception as error:  # whatever a hostile file brings about is an answer, not a crash
-        return {"error": VideoUnreadable("could not read the video", detail=f"{type(error).__name__}: {error}.").as_message()}
+        what = f'video file "{shown(name)}" cannot be read' if name else "could not read the video"
+        return {"error": VideoUnreadable(what, detail=f"{type(error).__name__}: {error}.",
+                                         hint="The file is damaged or hostile; remove it from the camera's source.").as_message()}
 
 
 def main() -> None:
