@@ -75,10 +75,9 @@ class Decoder:
         """Ends the decoder process; safe to call twice, and from another thread to cancel a read."""
         self._closed = True
         if worker := self._worker:
-            worker.close()  # a read under way in another thread ends with an error, and only then are descriptors closed
+            worker.cancel()  # a read under way in another thread ends with an error, and only then are descriptors closed
         with self._reading:
-            if self._worker is not None:
-                self._worker.close()
+            self._discard()
             self._forget()
 
     def _ask(self, first: int, count: int, output: int, offset: int) -> None:

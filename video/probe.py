@@ -56,7 +56,7 @@ class _Prober:
             answer = self._worker.ask({"op": "probe", "name": path, "fps": None if fps is None else str(fps)}, [fd],
                                       _PATIENCE, limit=120 + size / 5e6)
         except WorkerGone as error:
-            self._worker = None
+            self.close()
             raise VideoUnreadable(f'video file "{shown(path)}" cannot be read', detail=f"The process that read it {error}.",
                                   hint="The file is damaged or hostile; remove it from the camera's source.") from None
         raise_answer(answer)
@@ -69,6 +69,7 @@ class _Prober:
     def close(self) -> None:
         if self._worker is not None:
             self._worker.close()
+            self._worker = None
 
 
 def _known(root: Path, path: str, fps: Fraction | None, cache: Path, prober: _Prober) -> tuple[Facts, str]:

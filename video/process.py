@@ -69,7 +69,12 @@ class Worker:
                 return answer
 
     def close(self) -> None:
-        """Ends the process at once. May be called twice, and from another thread to cancel a request."""
+        """Ends the process and frees the socket; for the thread that asks, when it asks no more."""
+        self.cancel()
+        self._socket.close()
+
+    def cancel(self) -> None:
+        """Ends the process at once. May be called twice, and from another thread: its request under way raises WorkerGone."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         if self._process.poll() is None:
@@ -80,14 +85,13 @@ class Worker:
     def __del__(self) -> None:
         if hasattr(self, "_process"):
             self.close()
-            self._socket.close()
 
     def _receive(self, patience: float) -> dict[str, Any]:
         self._socket.settimeout(patience)
         try:
             data = self._socket.recv(MAX_MESSAGE)
         except TimeoutError:
-            self.close()
+            self.cancel()
             raise WorkerGone("did not answer in time") from None
         except OSError:
             raise self._gone() from None
@@ -98,7 +102,7 @@ class Worker:
         except ValueError:
             answer = None
         if not isinstance(answer, dict):
-            self.close()
+            self.cancel()
             raise WorkerGone("answered with something that is not a message")
         return answer
 
@@ -107,7 +111,7 @@ class Worker:
             code = self._process.wait(timeout=5)
         except subprocess.TimeoutExpired:
             code = 0
-        self.close()
+        self.cancel()
         return WorkerGone(f"was ended by signal {-code}" if code < 0 else f"ended with status {code}")
 
 
