@@ -43,7 +43,7 @@ $(STAMPS)/packages: .ci/packages
 	@bash .ci/packages
 	@mkdir -p $(STAMPS) && touch $@
 
-$(STAMPS)/python: setup.py pyproject.toml constraints.txt $(STAMPS)/place | $(STAMPS)/packages
+$(STAMPS)/python: setup.py core/__init__.py pyproject.toml constraints.txt $(STAMPS)/place | $(STAMPS)/packages
 	@echo "preparing .venv"
 	@test -x $(PYTHON) || /usr/bin/python3 -m venv .venv
 	@$(PYTHON) -m pip install -q -c constraints.txt setuptools wheel
