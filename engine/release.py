@@ -190,11 +190,13 @@ class Desk:
 
     def settle(self, handle: Handle) -> None:
         """The answer has left: count for the owners how runs ended."""
+        self._cache.unpin(handle.pin)
         for scan in handle.scans.values():
+            if not scan.job.own:
+                continue
             # Every outcome is written every time, zeros too: statistics that all can read must not tell which occurred.
             counts = {outcome: scan.job.outcomes.get(outcome, 0) for outcome in OUTCOMES}
             self._ledger.count_failures(scan.use.table.camera, counts)
-        self._cache.unpin(handle.pin)
 
     def abandon(self, handle: Handle) -> None:
         """Nobody waits for it any more: free its lanes at once. Quick, and safe to call from any thread, more than once."""

@@ -1,0 +1,132 @@
+"""The board: which slots wait for which lane, which run, and what the timetable says. One lock guards it all.
+
+Methods with a leading "the caller holds the lock" do no waiting and no input or output, for lanes need the lock in time.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+
+from privid.sandbox.run import RunResult
+
+from .jobs import Job, Slot, State
+from .log import Log
+from .timetable import NANO, Place, Timetable
+
+__all__ = ["HANDOVER", "Board"]
+
+#: A lane must be handed its slot this long before it begins, to set the sandbox up
+HANDOVER = NANO // 20
+
+
+class Board:
+    """State shared by the runner's threads."""
+
+    def __init__(self, lanes: int, guard: int, log: Log) -> None:
+        self.lock = threading.Lock()
+        self.changed = threading.Condition(self.lock)
+        self.timetable = Timetable(lanes)
+        self.under_way: dict[bytes, Slot] = {}
+        self.finished = 0  # slots that have left under_way
+        self.running: list[Slot | None] = [None] * lanes
+        self.stopped = False
+        #: for the harvest thread: a slot and what came out of it, or a slot whose frames can go
+        self.harvest: queue.SimpleQueue[tuple[Slot, RunResult | None] | None] = queue.SimpleQueue()
+        self._queues: list[deque[Slot]] = [deque() for _ in range(lanes)]
+        self._guard = guard
+        self._log = log
+
+    # The caller holds the lock
+
+    def reserve(self, job: Job, todo: Sequence[Slot], pitch: int, earliest: int) -> None:
+        """Give a job its slots: shared ones where the same chunk is under way, the others at new places."""
+        for slot in todo:
+            shared = self.under_way.get(slot.key)
+            job.wanted[slot.key] = shared or slot
+            if shared is not None:
+                shared.users.add(job)
+            else:
+                job.own.append(slot)
+                self.under_way[slot.key] = slot
+        for slot, place in zip(job.own, self.timetable.reserve(len(job.own), pitch, earliest), strict=True):
+            slot.place = place
+            self._queues[place.lane].append(slot)
+        job.left = len(job.own)
+        self.changed.notify_all()
+
+    def close(self, slot: Slot, state: State) -> None:
+        """A slot is over: done, failed or given up."""
+        slot.state = state
+        slot.job.left -= 1
+        self.finished += 1
+        if self.under_way.get(slot.key) is slot:
+            del self.under_way[slot.key]
+        self.harvest.put((slot, None))  # which removes its frames, if it has any
+        slot.finished.set()
+
+    def give_up(self, slots: Sequence[Slot]) -> None:
+        """Nobody wants these any more; their lanes are free from the last slot that is left."""
+        for slot in slots:
+            self.close(slot, State.CANCELLED)
+        self.prune()
+        for lane, waiting in enumerate(self._queues):
+            left = [slot.place for slot in (*waiting, self.running[lane]) if slot is not None and not slot.over]
+            self.timetable.release(lane, left)
+
+    def prune(self) -> None:
+        """Forget slots that are over. What the timetable reserved for them stays reserved."""
+        self._queues = [deque(slot for slot in waiting if not slot.over) for waiting in self._queues]
+        self.changed.notify_all()
+
+    def put_back(self, slot: Slot) -> None:
+        """A slot that did not have its turn has it again."""
+        slot.state = State.READY
+        self._queues[slot.place.lane].appendleft(slot)
+
+    def _slip(self, lane: int, slot: Slot, now: int) -> None:
+        slots = (now + HANDOVER - slot.place.begin) // slot.place.pitch + 1
+        by = slots * slot.place.pitch
+        for waiting in self._queues[lane]:
+            waiting.place = Place(lane, waiting.place.begin + by, waiting.place.pitch)
+        self.timetable.slip(lane, by)
+        self._log.write("slots slipped", job=slot.job.ident, lane=lane, slots=slots,
+                        reason="frames not decoded" if slot.state is State.WAITING else "lane late")
+
+    # Waiting
+
+    def next(self, lane: int) -> Slot | None:
+        """The lane's next slot, at the moment when its sandbox is to be set up; None when the runner stops."""
+        with self.lock:
+            while not self.stopped:
+                if not self._queues[lane]:
+                    self.changed.wait()
+                    continue
+                slot = self._queues[lane][0]
+                now = time.monotonic_ns()
+                setup, latest = slot.place.begin - self._guard, slot.place.begin - HANDOVER
+                if now > latest:
+                    self._slip(lane, slot, now)
+                elif slot.state is State.READY and now >= setup:
+                    self._queues[lane].popleft()
+                    slot.state = State.RUNNING
+                    self.running[lane] = slot
+                    return slot
+                else:
+                    # for its time, or beyond that for its frames
+                    self.changed.wait(((setup if now < setup else latest) - now) / NANO + 0.0002)
+            return None
+
+    def may_decode(self, slot: Slot, ahead: int, lead: int) -> bool:
+        """Wait until a chunk is near enough to its slot to be decoded; False when it has been given up."""
+        with self.lock:
+            while slot.state is State.WAITING:
+                early = slot.place.begin - ahead * slot.place.pitch - lead - time.monotonic_ns()
+                room = slot.job.held < ahead
+                if room and early <= 0:
+                    return True
+                self.changed.wait(early / NANO + 0.001 if room else None)
+            return False

@@ -1,0 +1,190 @@
+"""The runner with the real decoder and a lane that only keeps time: what is shared, given up, failed, and left behind."""
+
+from __future__ import annotations
+
+import io
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from privid.engine.cancel import Cancelled
+from privid.engine.chunks import ChunkCache
+from privid.engine.jobs import Job
+from privid.engine.log import Log
+from privid.engine.programs import Programs, describe
+from privid.engine.runner import Runner
+from privid.errors import SandboxFailed
+from privid.model import Camera, Column, Executable, Grid, Table
+from privid.sandbox.executable import Kind
+from privid.sandbox.run import Limits, Outcome, RunResult
+from privid.sandbox.runtime import Runtime
+from privid.video import Decoder, open_footage
+from tests.conftest import write_video
+
+GUARD = 0.1
+TIMEOUT = Fraction(1, 20)
+PITCH = GUARD + float(TIMEOUT)
+
+
+class TimeKeeper:
+    """Reads the chunk itself, and notes when each run began. Here only the timetable is on trial; the sandbox has tests of its own."""
+
+    def __init__(self) -> None:
+        self.begins: list[float] = []
+        self.late: list[float] = []
+        self.fail_on: float | None = None
+        self._cancel = threading.Event()
+
+    def run(self, executable: Path, kind: Kind, chunk_dir: Path, begin: float, end: float) -> RunResult:
+        self._cancel.clear()
+        self.late.append(time.monotonic() - begin)
+        self.begins.append(begin)
+        level = float(np.load(chunk_dir / "frames.npy", mmap_mode="r")[0, 0, 0, 0])
+        if level == self.fail_on:
+            raise SandboxFailed("could not do this and that", detail=f"level {level}")
+        cancelled = self._cancel.wait(max(0.0, end - time.monotonic()))
+        return RunResult(Outcome.CANCELLED if cancelled else Outcome.OK, b'{"n": %d}' % level, b"")
+
+    def cancel(self) -> None:
+        self._cancel.set()
+
+    def close(self) -> None:
+        pass
+
+
+class Workshop:
+    def __init__(self, directory: Path, lanes: int) -> None:
+        write_video(directory / "a.mp4", list(range(60)))
+        self.footage = open_footage(directory, "a.mp4", None, directory / "known")
+        self.cache = ChunkCache(directory / "chunks.db")
+        self.log = io.StringIO()
+        self.scratch = directory / "scratch"
+        self.scratch.mkdir()
+        self.lanes = [TimeKeeper() for _ in range(lanes)]
+        self.decoded: list[int] = []
+        programs = Programs(Runtime("none", "0", directory), Limits())
+        self.runner = Runner(self.lanes, self.cache, self.scratch, Log(self.log), guard=GUARD, describe=self.describe,
+                             open_reader=lambda footage: Decoder(directory, footage), read_output=programs.read_output)
+
+    def describe(self, table: Table, chunk: int, folder: Path) -> None:
+        self.decoded.append(chunk)
+        describe(table, chunk, folder)
+
+    def table(self, count: int, timeout: Fraction = TIMEOUT) -> Table:
+        camera = Camera("c", "o", datetime(2026, 1, 1, tzinfo=UTC), Fraction(0), 1, Fraction(1), Fraction(1, 10), self.footage)
+        return Table(0, "t", "a", camera, Grid(0, count, 1, 1), (Column("n", 1, "float8", "float8", False, 0.0),),
+                     Executable("e", "00", b"#!/bin/true\n"), timeout, 1, False)
+
+    def submit(self, count: int, timeout: Fraction = TIMEOUT) -> Job:
+        return self.runner.submit(self.table(count, timeout), Kind.PROGRAM, range(count), [b"key %d" % i for i in range(count)])
+
+    def value(self, chunk: int) -> float:
+        kept = self.cache.get(b"key %d" % chunk)
+        assert kept is not None
+        return float(np.frombuffer(kept[1][4:], "<f8")[0])
+
+
+@pytest.fixture
+def make_workshop(tmp_path: Path) -> Iterator[Callable[[int], Workshop]]:
+    made: list[Workshop] = []
+
+    def make(lanes: int) -> Workshop:
+        made.append(Workshop(tmp_path, lanes))
+        return made[0]
+
+    yield make
+    for workshop in made:
+        workshop.runner.stop()
+        workshop.cache.close()
+        assert not list(workshop.scratch.iterdir())
+
+
+def test_every_chunk_runs_once_in_order_at_exact_multiples_of_the_pitch(make_workshop: Callable[[int], Workshop]) -> None:
+    workshop = make_workshop(2)
+    job = workshop.submit(12)
+    job.wait_all()
+    assert [workshop.value(chunk) for chunk in range(12)] == list(range(12))
+    assert workshop.decoded == list(range(12))
+    for lane in workshop.lanes:
+        assert len(lane.begins) == 6
+        steps = [(begin - lane.begins[0]) / PITCH for begin in lane.begins]
+        assert all(abs(step - round(step)) < 1e-6 for step in steps)
+        assert max(lane.late) < 0  # each was handed over before its slot began
+
+
+def test_few_chunks_are_decoded_ahead(make_workshop: Callable[[int], Workshop]) -> None:
+    workshop = make_workshop(1)
+    job = workshop.submit(16)
+    most = 0
+    while not all(slot.over for slot in job.own):
+        most = max(most, len(list(workshop.scratch.glob("job-*/chunk-*"))))
+        time.sleep(0.01)
+    assert 1 < most <= 6  # four ahead, one being decoded, one being removed
+
+
+def test_a_job_that_shares_slots_outlives_the_one_that_began_them(make_workshop: Callable[[int], Workshop]) -> None:
+    workshop = make_workshop(1)
+    long = workshop.submit(10)
+    short = workshop.submit(4)
+    assert len(short.own) == 0 and len(short.wanted) == 4
+    workshop.runner.cancel(long)
+    short.wait_all()
+    assert [workshop.value(chunk) for chunk in range(4)] == list(range(4))
+    with pytest.raises(Cancelled):
+        long.wait(b"key 9")
+    assert len(workshop.lanes[0].begins) == 4
+
+
+def test_a_cancel_ends_the_run_and_frees_the_lane_for_the_next(make_workshop: Callable[[int], Workshop]) -> None:
+    workshop = make_workshop(1)
+    job = workshop.submit(10, Fraction(8))
+    while not workshop.lanes[0].begins:
+        time.sleep(0.01)
+    time.sleep(0.2)
+    workshop.runner.cancel(job)
+    begun = time.monotonic()
+    workshop.submit(2).wait_all()
+    assert time.monotonic() - begun < 5
+    assert workshop.value(1) == 1
+
+
+def test_a_failure_ends_the_job_with_the_same_words_and_keeps_its_slots_reserved(make_workshop: Callable[[int], Workshop]) -> None:
+    workshop = make_workshop(1)
+    workshop.lanes[0].fail_on = 2.0
+    job = workshop.submit(20)
+    with pytest.raises(SandboxFailed, match="the sandbox failed") as failed:
+        job.wait_all()
+    assert failed.value.detail is None
+    assert "could not do this and that" in workshop.log.getvalue()
+    assert job.end is not None
+    assert workshop.submit(1).end is None  # chunk 0 was done before and is kept
+    later = workshop.submit(4)
+    assert min(slot.place.begin for slot in later.own) >= job.end
+    workshop.runner.cancel(later)
+
+
+def test_frames_that_come_late_move_the_lane_by_whole_slots(make_workshop: Callable[[int], Workshop]) -> None:
+    workshop = make_workshop(1)
+    described = workshop.describe
+
+    def slow(table: Table, chunk: int, folder: Path) -> None:
+        if chunk == 3:
+            time.sleep(1.5)
+        described(table, chunk, folder)
+
+    workshop.runner._describe = slow
+    job = workshop.submit(6)
+    planned = job.end
+    job.wait_all()
+    begins = workshop.lanes[0].begins
+    steps = [round((begin - begins[0]) / PITCH, 6) for begin in begins]
+    assert all(step == int(step) for step in steps)
+    assert steps[3] > 3 and "slots slipped" in workshop.log.getvalue()
+    assert planned is not None and job.end is not None and job.end > planned
+    assert max(workshop.lanes[0].late) < 0
