@@ -10,7 +10,7 @@ ROOMS := calculus cli engine fdw ledger sandbox udf video
 .PHONY: setup demo test lint bench clean library runtime moved
 .DELETE_ON_ERROR:
 
-setup: library runtime
+setup: runtime
 
 demo: setup
 	@$(PYTHON) -m privid.cli.demo
@@ -33,7 +33,7 @@ build/types/privid: $(MAKEFILE_LIST) $(wildcard core/*.py)
 
 # Set-up, in the order in which things need each other. Each step is quick when there is nothing to do.
 
-library: $(STAMPS)/packages $(STAMPS)/python
+library: $(STAMPS)/packages
 	@$(MAKE) --no-print-directory -s -C fdw PG_CONFIG="$(PG_CONFIG)"
 
 runtime: $(STAMPS)/python
@@ -43,7 +43,7 @@ $(STAMPS)/packages: .ci/packages
 	@bash .ci/packages
 	@mkdir -p $(STAMPS) && touch $@
 
-$(STAMPS)/python: setup.py core/__init__.py pyproject.toml constraints.txt $(STAMPS)/place | $(STAMPS)/packages
+$(STAMPS)/python: setup.py core/__init__.py pyproject.toml constraints.txt $(STAMPS)/place | library
 	@echo "preparing .venv"
 	@test -x $(PYTHON) || /usr/bin/python3 -m venv .venv
 	@$(PYTHON) -m pip install -q -c constraints.txt setuptools wheel
