@@ -10,14 +10,11 @@ import argparse
 import glob
 import json
 import sys
-import tempfile
-import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 
 from privid.errors import PrividError
-from privid.model import Footage
 from privid.quantities import parse_duration
 
 from .terminal import CommandFailed, progress
@@ -26,8 +23,8 @@ __all__ = ["SUMMARY", "arguments", "run"]
 
 SUMMARY = "run an executable on a video of your own, to debug it"
 
-#: no stack has as many lanes, so a trial shares a user with none of them
-_LANE = 999
+#: the most that any table may keep of a chunk
+MAX_ROWS = 100_000
 _STARTS = datetime(2000, 1, 1, tzinfo=UTC)
 
 
@@ -42,47 +39,28 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    # these load numpy; the other commands start without
-    from privid.sandbox.chunk import write_chunk_json
-    from privid.sandbox.executable import classify, install
-    from privid.sandbox.lane import GUARD, Lane
-    from privid.sandbox.run import Outcome
-    from privid.sandbox.runtime import find_runtime
-    from privid.video import Decoder, make_grid, open_footage
+    from privid.fdw.wrapper import ChunkTable  # it loads numpy; the other commands start without
 
     for file in (options.executable, options.video):
         if not file.is_file():
             raise CommandFailed(f'file "{file}" does not exist')
-    content = options.executable.read_bytes()
-    classify(content, options.executable.name)  # the quickest refusal first
+    executable, video = options.executable.resolve(), options.video.resolve()
+    table = ChunkTable({
+        "videos": str(video.parent), "source": glob.escape(video.name), "camera": video.stem, "starts": _STARTS.isoformat(),
+        "executables": str(executable.parent), "executable": executable.name, "chunk": f"{options.chunk} s",
+        "stride": f"{options.stride} s", "timeout": f"{options.timeout} s", "max_rows": str(options.max_rows or MAX_ROWS)}, {})
+    count = min(table.table.grid.count, options.chunks or table.table.grid.count)
     well = True
-    with tempfile.TemporaryDirectory(prefix="privid-try-", dir="/dev/shm") as scratch_name:
-        scratch = Path(scratch_name)
-        video = options.video.resolve()
-        footage = open_footage(video.parent, glob.escape(video.name), None, scratch)
-        grid = make_grid(_STARTS, footage, _STARTS, _STARTS + _length(footage), options.chunk, options.stride)
-        count = min(grid.count, options.chunks or grid.count)
-        timeout = float(options.timeout)
-        with (Lane(_LANE, runtime=find_runtime(), scratch=scratch) as lane, Decoder(video.parent, footage) as decoder,
-              progress(count) as bar):
-            program = scratch / "program"
-            kind = install(content, options.executable.name, program)
-            folder = scratch / "chunk"
-            folder.mkdir(mode=0o755)
-            for index in range(count):
-                first = grid.frames(index)[0]
-                since = timedelta(microseconds=round(first * 1_000_000 / footage.fps))
-                bar.reach(index, f"chunk {index + 1} of {count}")
-                decoder.read(first, grid.size, folder)
-                write_chunk_json(folder, start=_STARTS + since, fps=footage.fps, camera=video.stem, region="", width=footage.width,
-                                 height=footage.height, frames=grid.size)
-                begin = time.monotonic() + GUARD
-                result = lane.run(program, kind, folder, begin, begin + timeout)
-                bar.clear()
-                _show(str(since), result.stdout, result.stderr, options.max_rows)
-                if result.outcome is not Outcome.OK:
-                    well = False
-                    print(f"{since}: the program {_ENDINGS[result.outcome.value]}; a table would hold its default row", file=sys.stderr)
+    with progress(count) as bar:
+        bar.reach(0, f"chunk 1 of {count}")
+        for done, run in enumerate(table.runs(first=count), 1):
+            bar.clear()
+            since = run.begins - _STARTS
+            _show(str(since), run.result.stdout, run.result.stderr, options.max_rows)
+            if not run.well:
+                well = False
+                print(f"{since}: the program {_ENDINGS[run.result.outcome.value]}; a table would hold its default row", file=sys.stderr)
+            bar.reach(done, f"chunk {min(done + 1, count)} of {count}")
     return 0 if well else 1
 
 
@@ -104,10 +82,6 @@ def _show(since: str, stdout: bytes, stderr: bytes, max_rows: int | None) -> Non
             print(f"{since}: not a row: {line[:200].decode(errors='replace')}", file=sys.stderr)
     if max_rows is not None and len(lines) > max_rows:
         print(f"{since}: {len(lines) - max_rows} more rows than --max-rows were dropped", file=sys.stderr)
-
-
-def _length(footage: Footage) -> timedelta:
-    return timedelta(microseconds=round(footage.frames * 1_000_000 / footage.fps))
 
 
 def _duration(text: str) -> Fraction:
