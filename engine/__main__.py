@@ -43,6 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     log = Log()
     _log_everything(log)
     os.umask(0o022)
+    sys.setswitchinterval(0.0005)  # a lane's thread must not wait at the gate because another thread reads output
     try:
         with ExitStack() as cleanup:
             _lock(options.data, cleanup)

@@ -71,7 +71,8 @@ class Desk:
 
     # Request, definitions, calculus
 
-    def _plan(self, request: dict[str, Any]) -> Plan:
+    def plan(self, request: dict[str, Any]) -> Plan:
+        """What a release may change and what hides it, or why it is refused. Nothing is charged, nothing runs."""
         epsilon = parse_number(_text(request, "epsilon"), "privid.epsilon")
         if epsilon <= 0:
             raise InvalidValue(f"privid.epsilon must be positive, but is {_text(request, 'epsilon')}",
@@ -102,7 +103,7 @@ class Desk:
 
     def explain(self, request: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         """What a release would cost. Nothing is charged, nothing runs."""
-        plan = self._plan(request)
+        plan = self.plan(request)
         read = _footage_read(plan.uses)
         frames = sum(self._ledger.charged_frames(camera, spans) for camera, spans in read) if plan.epsilon else 0
         left = min((self._ledger.remaining(camera, spans) for camera, spans in read), default=None)
@@ -120,7 +121,7 @@ class Desk:
     def begin(self, request: dict[str, Any], cancel: Cancel) -> Handle | Answer:
         """Charge a release and start on it, or give an answer that has already been released."""
         arrived = time.monotonic_ns()
-        plan = self._plan(request)
+        plan = self.plan(request)
         reads = [self._read(use) for use in plan.uses]
         key = _reuse_key(plan, reads)
         quantum = nanoseconds(_quantum(plan))

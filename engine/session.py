@@ -43,8 +43,8 @@ class Session:
         if not self.greeted and kind != "H":
             raise Malformed("no hello")
         try:
-            serve = {"H": self._hello, "X": self._explain, "R": self._release, "S": self._scan, "D": self._finish, "W": self._raw,
-                     "K": self._check, "Z": self._forget}[kind]
+            serve = {"H": self._hello, "T": self._try, "X": self._explain, "R": self._release, "S": self._scan, "D": self._finish,
+                     "W": self._raw, "K": self._check, "Z": self._forget}[kind]
         except KeyError:
             raise Malformed("message of a type not listed") from None
         begun = time.monotonic()
@@ -90,6 +90,14 @@ class Session:
                                   hint=f"Run ALTER EXTENSION privid UPDATE TO '{__version__}'.")
         self.greeted = True
         send(pack_json("h", {"version": __version__}))
+
+    def _try(self, request: dict[str, Any], send: Send) -> None:
+        try:
+            self._desk.plan(request)
+        except PrividError as error:
+            send(pack_json("t", {"accepted": False, "error": error.as_message()}))
+        else:
+            send(pack_json("t", {"accepted": True}))
 
     def _explain(self, request: dict[str, Any], send: Send) -> None:
         shown, lines = self._desk.explain(request)

@@ -134,6 +134,17 @@ def test_an_epsilon_that_cannot_be_granted_is_refused(house: House, epsilon: str
             assert refused.value.sqlstate == sqlstate and refused.value.body["hint"]
 
 
+def test_a_form_can_be_tried_without_anything_happening(house: House) -> None:
+    source = house.video(LEVELS)
+    request = house.request(house.table(source, server=PROTECTED), query="tried")
+    with house.engine.connect() as client:
+        assert client.ask("T", request) == ("t", {"accepted": True})
+        request["select"]["aggs"][0]["name"] = "pg_catalog.max(float8)"
+        _, answer = client.ask("T", request)
+    assert answer["accepted"] is False and answer["error"]["sqlstate"].startswith("PV")
+    assert state(house, "tried") == [] and spent(house, source) == 0
+
+
 def test_an_answer_leaves_after_the_last_slot_and_a_quantum_not_before(house: House) -> None:
     request = house.request(house.table(house.video(LEVELS), server={"quantum": "300ms"}, end=FOUR))
     with house.engine.connect() as client:
