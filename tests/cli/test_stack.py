@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+import privid
 from privid.cli.layout import Account, Layout
 from privid.cli.postgres import Postgres
 from privid.cli.processes import ended, inside, wait_until
@@ -221,6 +222,14 @@ def test_a_port_asks_for_a_password_and_is_remembered_until_taken_back(odd: Runn
     assert subprocess.run(psql, env=environment | {"PGPASSWORD": "secret"}, capture_output=True, text=True).stdout == "7\n"
     run_privid("up", "--data", odd.data, "--port", "0")
     assert odd.run("SHOW listen_addresses") == [("",)]
+
+
+def test_up_brings_an_older_extension_to_the_version_of_the_library(odd: RunningStack) -> None:
+    odd.up()
+    odd.run("DROP EXTENSION privid CASCADE", user="privid")
+    odd.run("CREATE EXTENSION privid VERSION '0.1.0'", user="privid")
+    odd.up()
+    assert odd.run("SELECT extversion FROM pg_extension WHERE extname = 'privid'") == [(privid.__version__,)]
 
 
 @pytest.fixture
