@@ -185,3 +185,5 @@ class Plan:
     canonical: str  # the release without names and positions that do not matter: equal text, equal release
     derivation: dict[str, Any]  # operator tree for EXPLAIN: {"rule", "bound", "inputs": [...]}
     hints: tuple[str, ...] = ()
+    #: what a segment changes is in proportion to the chunks it meets (calculus §7.1, the exact rule); False is always safe
+    linear: bool = False
