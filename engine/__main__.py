@@ -20,7 +20,6 @@ from privid import __version__, video
 from privid.errors import PrividError
 from privid.ledger import Ledger
 from privid.sandbox.lane import GUARD, Lane
-from privid.sandbox.root import remove_tree
 from privid.sandbox.run import Limits
 from privid.sandbox.runtime import find_runtime
 
@@ -95,8 +94,7 @@ def _build(options: argparse.Namespace, log: Log, cleanup: ExitStack) -> Server:
     ledger = Ledger(options.conninfo)
     cleanup.callback(ledger.close)
     runtime, limits = find_runtime(), Limits()
-    scratch = make_scratch(options.data)
-    cleanup.callback(remove_tree, scratch)
+    scratch = make_scratch(options.data, cleanup)
     lanes = [Lane(index, runtime=runtime, limits=limits, scratch=scratch) for index in range(options.lanes)]
     programs = Programs(runtime, limits)
     runner = Runner(lanes, chunks, scratch, log, guard=GUARD, open_reader=partial(video.Decoder, options.videos), describe=describe,

@@ -12,7 +12,7 @@ from typing import Any
 
 from privid import calculus
 from privid.errors import BudgetExhausted, InvalidValue
-from privid.ledger import Claim, Ledger, ReleaseRecord, make_evaluate
+from privid.ledger import Claim, Ledger, ReleaseRecord, Use, make_evaluate
 from privid.ledger.evaluate import chunk_moments
 from privid.model import Camera, Key, Plan, Span, Table, TableUse
 from privid.quantities import parse_number
@@ -104,9 +104,9 @@ class Desk:
     def explain(self, request: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         """What a release would cost. Nothing is charged, nothing runs."""
         plan = self.plan(request)
-        read = _footage_read(plan.uses)
-        frames = sum(self._ledger.charged_frames(camera, spans) for camera, spans in read) if plan.epsilon else 0
-        left = min((self._ledger.remaining(camera, spans) for camera, spans in read), default=None)
+        claims = _claims(plan)
+        frames = sum(self._ledger.charged_frames(claim.camera, claim.spans, claim.uses) for claim in claims) if plan.epsilon else 0
+        left = min((self._ledger.remaining(claim.camera, claim.spans, claim.uses) for claim in claims), default=None)
         slots, now = 0, time.monotonic_ns()
         end = now
         for use in plan.uses:
@@ -132,8 +132,7 @@ class Desk:
         cancel.check()
         record = ReleaseRecord(role=_text(request, "role"), query=_text(request, "query"), canonical=plan.canonical, key=key,
                                epsilon=plan.epsilon, mechanism=plan.mechanism, outputs=plan.outputs)
-        # What costs nothing is logged without frames, as a claim of nothing.
-        claims = [Claim(camera, spans if plan.epsilon or not camera.r else [], plan.epsilon) for camera, spans in _footage_read(plan.uses)]
+        claims = _claims(plan)
         release = self._ledger.charge(claims, record)
         handle = Handle(Charge(plan, release, arrived, quantum), self._cache.pin())
         self._log.write("release charged", release=release, cameras=len(claims), outputs=len(plan.outputs), groups=len(plan.keys))
@@ -235,12 +234,21 @@ def _cameras(tables: Sequence[Table]) -> list[Camera]:
     return list({table.camera.name: table.camera for table in tables}.values())
 
 
-def _footage_read(uses: Sequence[TableUse]) -> list[tuple[Camera, list[Span]]]:
+def _claims(plan: Plan) -> list[Claim]:
     """What a release reads of each camera; a camera read through several tables is charged once for all frames."""
-    found: dict[str, tuple[Camera, list[Span]]] = {}
-    for use in uses:
-        found.setdefault(use.table.camera.name, (use.table.camera, []))[1].extend(use.frame_spans())
-    return list(found.values())
+    tables: dict[str, list[TableUse]] = {}
+    for use in plan.uses:
+        tables.setdefault(use.table.camera.name, []).append(use)
+    return [_claim(uses[0].table.camera, uses, plan) for uses in tables.values()]
+
+
+def _claim(camera: Camera, uses: Sequence[TableUse], plan: Plan) -> Claim:
+    if camera.r and not plan.epsilon:
+        return Claim(camera, [], plan.epsilon)  # what costs nothing is logged without frames, as a claim of nothing
+    spans: list[Span] = [span for use in uses for span in use.frame_spans()]
+    if not camera.r or not plan.linear:
+        return Claim(camera, spans, plan.epsilon)
+    return Claim(camera, spans, plan.epsilon, [Use.of(use.table.grid, use.chunks, camera.r) for use in uses if use.chunks])
 
 
 def _quantum(plan: Plan) -> Fraction:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import re
 import secrets
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from privid.sandbox.root import remove_tree
@@ -11,17 +14,30 @@ from privid.sandbox.root import remove_tree
 __all__ = ["make_scratch"]
 
 _MEMORY = Path("/dev/shm")
-_PREFIX = "privid-"
+_LOCK = "lock"
 
 
-def make_scratch(state: Path) -> Path:
-    """A fresh directory in memory. Its path is kept in `state`, so that the next engine clears it away should this one be killed."""
-    note = state / "engine.scratch"
-    with suppress(OSError, ValueError):
-        old = Path(note.read_text().strip())
-        if old.parent == _MEMORY and old.name.startswith(_PREFIX):
-            remove_tree(old)
-    path = _MEMORY / f"{_PREFIX}{secrets.token_hex(8)}"
-    note.write_text(f"{path}\n")
+def make_scratch(state: Path, cleanup: ExitStack) -> Path:
+    """A fresh directory in memory, removed at the end. What engines that were killed have left is cleared away first.
+
+    An engine holds a lock in its directory for as long as it lives, however it ends. The path is noted in `state` for operators.
+    """
+    _clear()
+    path = _MEMORY / f"privid-{secrets.token_hex(8)}"
     path.mkdir(mode=0o711)
+    cleanup.callback(remove_tree, path)
+    lock = cleanup.enter_context((path / ".lock").open("a"))
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    (path / ".lock").rename(path / _LOCK)  # seen by others only once it is held
+    (state / "engine.scratch").write_text(f"{path}\n")
     return path
+
+
+def _clear() -> None:
+    for path in _MEMORY.iterdir():
+        if re.fullmatch(r"privid-[0-9a-f]{16}", path.name):
+            with suppress(OSError):  # being made, being removed, locked, or another user's
+                if path.lstat().st_uid == os.getuid():
+                    with (path / _LOCK).open("r") as lock:
+                        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        remove_tree(path)
