@@ -65,12 +65,27 @@ def _total() -> list[str]:
     found += ["pg_catalog.int8(int4)", "pg_catalog.numeric(int4)", "pg_catalog.numeric(int8)", "pg_catalog.float8(int4)",
               "pg_catalog.float8(int8)", "pg_catalog.numeric(float8)"]
     found += [f"{schema}.range(float8,float8,float8)" for schema in ("privid", "public")]
+    found += [f"pg_catalog.{name}(numeric)" for name in ("-", "abs", "floor", "ceil", "ceiling", "round", "trunc", "sign")]
+    found += ["pg_catalog.round(numeric,int4)", "pg_catalog.text(boolean)"]
+    found += [f"pg_catalog.{name}(text)" for name in ("octet_length", "btrim", "ltrim", "rtrim")]
+    found += [f"pg_catalog.{name}(text,int4)" for name in ("left", "right", "substring", "substr")]
+    found += [f"pg_catalog.{name}(text,text)" for name in ("strpos", "position")]
+    found += [f"cast({t},text)" for t in ("float8", "numeric", "int4", "int8", "anyenum")]
     return found
 
 
 def _null_instead_of_an_error() -> list[str]:
-    return [f"pg_catalog.{op}(float8,float8)" for op in "+-*/"] + [
-        f"privid.total_{name}(float8,float8)" for name in ("add", "sub", "mul", "div")]
+    numbers = ("float8,float8", "numeric,numeric", "int4,int4", "int4,int8", "int8,int4", "int8,int8")
+    found = [f"pg_catalog.{op}({types})" for op, types in product("+-*/", numbers)]
+    found += [f"pg_catalog.%({t},{t})" for t in ("int4", "int8", "numeric")] + ["pg_catalog.-(int4)", "pg_catalog.-(int8)"]
+    found += [f"pg_catalog.{name}(float8)" for name in ("sqrt", "ln", "log", "exp")]
+    found += ["pg_catalog.power(float8,float8)", "pg_catalog.pow(float8,float8)"]
+    found += ["pg_catalog.int4(numeric)", "pg_catalog.int8(numeric)", "pg_catalog.float8(numeric)", "pg_catalog.int4(float8)",
+              "pg_catalog.int8(float8)", "pg_catalog.int4(int8)"]
+    found += [f"cast(text,{t})" for t in ("float8", "int4", "int8", "boolean")]
+    found += ["pg_catalog.substring(text,int4,int4)", "pg_catalog.substr(text,int4,int4)", "pg_catalog.split_part(text,text,int4)"]
+    found += ["pg_catalog.-(timestamptz,timestamptz)", "pg_catalog.extract(text,interval)", "pg_catalog.||(text,text)"]
+    return found
 
 
 def _trusted_only() -> list[str]:
@@ -105,7 +120,7 @@ def _trusted_only() -> list[str]:
               "pg_catalog.mod(int8,int8)", "pg_catalog.mod(numeric,numeric)"]
     found += ["pg_catalog.int4(numeric)", "pg_catalog.int4(float8)", "pg_catalog.int4(int8)", "pg_catalog.int8(numeric)",
               "pg_catalog.int8(float8)", "pg_catalog.float8(numeric)", "pg_catalog.numeric(numeric,int4)"]
-    found += ["pg_catalog.||(text,text)"]
+    found += ["cast(timestamptz,text)", "cast(date,text)"]
     return found
 
 

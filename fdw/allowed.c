@@ -15,6 +15,7 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_operator.h"
 #include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
 #include "commands/extension.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -33,8 +34,8 @@ PG_FUNCTION_INFO_V1(privid_allowed_calls);
 	{"pg_catalog.<(" a "," b ")", NULL}, {"pg_catalog.<=(" a "," b ")", NULL}, \
 	{"pg_catalog.>(" a "," b ")", NULL}, {"pg_catalog.>=(" a "," b ")", NULL}
 #define ARITHMETIC(type) \
-	{"pg_catalog.+(" type "," type ")", NULL}, {"pg_catalog.-(" type "," type ")", NULL}, \
-	{"pg_catalog.*(" type "," type ")", NULL}, {"pg_catalog./(" type "," type ")", NULL}
+	{"pg_catalog.+(" type ")", "total_add"}, {"pg_catalog.-(" type ")", "total_sub"}, \
+	{"pg_catalog.*(" type ")", "total_mul"}, {"pg_catalog./(" type ")", "total_div"}
 #define TWINS(signature) {"privid." signature, NULL}, {"public." signature, NULL}
 
 static const AllowedCall operators[] = {
@@ -43,17 +44,16 @@ static const AllowedCall operators[] = {
 	COMPARE("int4"), COMPARE("int8"), COMPARE2("int4", "int8"), COMPARE2("int8", "int4"),
 	COMPARE2("date", "timestamptz"), COMPARE2("timestamptz", "date"), COMPARE2("date", "timestamp"),
 	COMPARE2("timestamp", "date"), COMPARE2("timestamp", "timestamptz"), COMPARE2("timestamptz", "timestamp"),
-	{"pg_catalog.+(float8,float8)", "total_add"},
-	{"pg_catalog.-(float8,float8)", "total_sub"},
-	{"pg_catalog.*(float8,float8)", "total_mul"},
-	{"pg_catalog./(float8,float8)", "total_div"},
+	ARITHMETIC("float8,float8"), ARITHMETIC("numeric,numeric"), ARITHMETIC("int4,int4"), ARITHMETIC("int8,int8"),
+	ARITHMETIC("int4,int8"), ARITHMETIC("int8,int4"),
 	{"pg_catalog.-(float8)", NULL}, {"pg_catalog.@(float8)", NULL},
 	{"pg_catalog.~~(text,text)", NULL}, {"pg_catalog.!~~(text,text)", NULL},
-	ARITHMETIC("numeric"), ARITHMETIC("int4"), ARITHMETIC("int8"),
-	{"pg_catalog.%(int4,int4)", NULL}, {"pg_catalog.%(int8,int8)", NULL}, {"pg_catalog.%(numeric,numeric)", NULL},
-	{"pg_catalog.-(numeric)", NULL}, {"pg_catalog.-(int4)", NULL}, {"pg_catalog.-(int8)", NULL},
+	{"pg_catalog.%(int4,int4)", "total_mod"}, {"pg_catalog.%(int8,int8)", "total_mod"},
+	{"pg_catalog.%(numeric,numeric)", "total_mod"},
+	{"pg_catalog.-(numeric)", NULL}, {"pg_catalog.-(int4)", "total_neg"}, {"pg_catalog.-(int8)", "total_neg"},
+	{"pg_catalog.||(text,text)", "total_concat"},
 	{"pg_catalog.+(timestamptz,interval)", NULL}, {"pg_catalog.-(timestamptz,interval)", NULL},
-	{"pg_catalog.-(timestamptz,timestamptz)", NULL}, {"pg_catalog.+(timestamp,interval)", NULL},
+	{"pg_catalog.-(timestamptz,timestamptz)", "total_sub"}, {"pg_catalog.+(timestamp,interval)", NULL},
 	{"pg_catalog.-(timestamp,interval)", NULL}, {"pg_catalog.-(timestamp,timestamp)", NULL},
 	{"pg_catalog.+(date,int4)", NULL}, {"pg_catalog.-(date,int4)", NULL}, {"pg_catalog.-(date,date)", NULL},
 	{"pg_catalog.+(interval,interval)", NULL}, {"pg_catalog.-(interval,interval)", NULL},
@@ -67,7 +67,7 @@ static const AllowedCall functions[] = {
 	{"pg_catalog.date_trunc(text,timestamp)", NULL},
 	{"pg_catalog.date_bin(interval,timestamptz,timestamptz)", NULL},
 	{"pg_catalog.extract(text,timestamptz)", NULL}, {"pg_catalog.extract(text,timestamp)", NULL},
-	{"pg_catalog.extract(text,date)", NULL}, {"pg_catalog.extract(text,interval)", NULL},
+	{"pg_catalog.extract(text,date)", NULL}, {"pg_catalog.extract(text,interval)", "total_extract"},
 	{"pg_catalog.date_part(text,timestamptz)", NULL}, {"pg_catalog.date_part(text,timestamp)", NULL},
 	{"pg_catalog.timezone(text,timestamptz)", NULL}, {"pg_catalog.timezone(text,timestamp)", NULL},
 	{"pg_catalog.date(timestamptz)", NULL}, {"pg_catalog.date(timestamp)", NULL},
@@ -80,17 +80,41 @@ static const AllowedCall functions[] = {
 	{"pg_catalog.trunc(float8)", NULL},
 	{"pg_catalog.lower(text)", NULL}, {"pg_catalog.upper(text)", NULL}, {"pg_catalog.length(text)", NULL},
 	{"pg_catalog.like(text,text)", NULL}, {"pg_catalog.notlike(text,text)", NULL},
-	{"pg_catalog.int4(numeric)", NULL}, {"pg_catalog.int8(numeric)", NULL}, {"pg_catalog.float8(numeric)", NULL},
-	{"pg_catalog.int4(float8)", NULL}, {"pg_catalog.int8(float8)", NULL},
-	{"pg_catalog.int8(int4)", NULL}, {"pg_catalog.int4(int8)", NULL}, {"pg_catalog.float8(int4)", NULL},
-	{"pg_catalog.float8(int8)", NULL}, {"pg_catalog.numeric(int4)", NULL}, {"pg_catalog.numeric(int8)", NULL},
-	{"pg_catalog.numeric(float8)", NULL},
+	{"pg_catalog.sqrt(float8)", "total_sqrt"}, {"pg_catalog.ln(float8)", "total_ln"}, {"pg_catalog.log(float8)", "total_log"},
+	{"pg_catalog.exp(float8)", "total_exp"}, {"pg_catalog.power(float8,float8)", "total_power"}, {"pg_catalog.pow(float8,float8)", "total_power"},
+	{"pg_catalog.abs(numeric)", NULL}, {"pg_catalog.floor(numeric)", NULL}, {"pg_catalog.ceil(numeric)", NULL},
+	{"pg_catalog.ceiling(numeric)", NULL}, {"pg_catalog.round(numeric)", NULL}, {"pg_catalog.round(numeric,int4)", NULL},
+	{"pg_catalog.trunc(numeric)", NULL}, {"pg_catalog.sign(numeric)", NULL},
+	{"pg_catalog.char_length(text)", NULL}, {"pg_catalog.octet_length(text)", NULL}, {"pg_catalog.strpos(text,text)", NULL},
+	{"pg_catalog.position(text,text)", NULL}, {"pg_catalog.left(text,int4)", NULL}, {"pg_catalog.right(text,int4)", NULL},
+	{"pg_catalog.btrim(text)", NULL}, {"pg_catalog.ltrim(text)", NULL}, {"pg_catalog.rtrim(text)", NULL},
+	{"pg_catalog.substring(text,int4)", NULL}, {"pg_catalog.substring(text,int4,int4)", "total_substring"},
+	{"pg_catalog.substr(text,int4)", NULL}, {"pg_catalog.substr(text,int4,int4)", "total_substring"},
+	{"pg_catalog.split_part(text,text,int4)", "total_split_part"}, {"pg_catalog.starts_with(text,text)", NULL},
+	{"pg_catalog.text(boolean)", NULL},
+	{"pg_catalog.int4(numeric)", "total_int4"}, {"pg_catalog.int8(numeric)", "total_int8"},
+	{"pg_catalog.float8(numeric)", "total_float8"}, {"pg_catalog.int4(float8)", "total_int4"},
+	{"pg_catalog.int8(float8)", "total_int8"}, {"pg_catalog.int4(int8)", "total_int4"},
+	{"pg_catalog.int8(int4)", NULL}, {"pg_catalog.float8(int4)", NULL}, {"pg_catalog.float8(int8)", NULL},
+	{"pg_catalog.numeric(int4)", NULL}, {"pg_catalog.numeric(int8)", NULL}, {"pg_catalog.numeric(float8)", NULL},
+};
+
+/* Casts that PostgreSQL makes by printing one type and reading the other */
+static const AllowedCall casts[] = {
+	{"cast(text,float8)", "total_float8"}, {"cast(text,int4)", "total_int4"}, {"cast(text,int8)", "total_int8"},
+	{"cast(text,boolean)", "total_boolean"},
+	{"cast(float8,text)", NULL}, {"cast(numeric,text)", NULL}, {"cast(int4,text)", NULL}, {"cast(int8,text)", NULL},
+	{"cast(anyenum,text)", NULL}, {"cast(timestamptz,text)", NULL}, {"cast(date,text)", NULL},
 };
 
 static const AllowedCall aggregates[] = {
-	{"pg_catalog.count()", NULL}, {"pg_catalog.count(any)", NULL}, {"pg_catalog.count(*)", NULL}, {"pg_catalog.sum(numeric)", NULL},
+	{"pg_catalog.count()", NULL}, {"pg_catalog.count(any)", NULL}, {"pg_catalog.sum(numeric)", NULL},
 	{"pg_catalog.sum(float8)", NULL}, {"pg_catalog.sum(int4)", NULL}, {"pg_catalog.sum(int8)", NULL},
-	{"pg_catalog.avg(numeric)", NULL}, {"pg_catalog.avg(float8)", NULL},
+	{"pg_catalog.avg(numeric)", NULL}, {"pg_catalog.avg(float8)", NULL}, {"pg_catalog.avg(int4)", NULL}, {"pg_catalog.avg(int8)", NULL},
+	{"pg_catalog.min(int4)", NULL}, {"pg_catalog.min(int8)", NULL}, {"pg_catalog.max(int4)", NULL}, {"pg_catalog.max(int8)", NULL},
+	{"pg_catalog.min(interval)", NULL}, {"pg_catalog.max(interval)", NULL}, {"pg_catalog.min(date)", NULL}, {"pg_catalog.max(date)", NULL},
+	{"pg_catalog.variance(float8)", NULL}, {"pg_catalog.var_pop(float8)", NULL}, {"pg_catalog.var_samp(float8)", NULL},
+	{"pg_catalog.stddev(float8)", NULL}, {"pg_catalog.stddev_pop(float8)", NULL}, {"pg_catalog.stddev_samp(float8)", NULL},
 	{"pg_catalog.min(numeric)", NULL}, {"pg_catalog.min(float8)", NULL}, {"pg_catalog.min(timestamptz)", NULL}, {"pg_catalog.min(text)", NULL},
 	{"pg_catalog.max(numeric)", NULL}, {"pg_catalog.max(float8)", NULL}, {"pg_catalog.max(timestamptz)", NULL}, {"pg_catalog.max(text)", NULL},
 	{"pg_catalog.variance(numeric)", NULL}, {"pg_catalog.var_pop(numeric)", NULL}, {"pg_catalog.var_samp(numeric)", NULL},
@@ -130,12 +154,16 @@ FunctionIdentity(Oid funcid)
  * Names outside pg_catalog count only when the extension made the function:
  * otherwise whoever may create in schema public could stand in for one.
  */
+bool
+IsOurs(Oid funcid)
+{
+	return getExtensionOfObject(ProcedureRelationId, funcid) == get_extension_oid("privid", true);
+}
+
 static bool
 IsBuiltinOrOurs(Oid funcid)
 {
-	if (get_func_namespace(funcid) == PG_CATALOG_NAMESPACE)
-		return true;
-	return getExtensionOfObject(ProcedureRelationId, funcid) == get_extension_oid("privid", true);
+	return get_func_namespace(funcid) == PG_CATALOG_NAMESPACE || IsOurs(funcid);
 }
 
 const AllowedCall *
@@ -178,6 +206,13 @@ FindAllowedOperator(Oid opno, char **identity)
 	return builtin ? Find(operators, lengthof(operators), out.data) : NULL;
 }
 
+const AllowedCall *
+FindAllowedCast(Oid from, Oid to, char **identity)
+{
+	*identity = psprintf("cast(%s,%s)", get_typtype(from) == TYPTYPE_ENUM ? "anyenum" : ShortTypeName(from), ShortTypeName(to));
+	return Find(casts, lengthof(casts), *identity);
+}
+
 /* A function of schema privid, which must exist. */
 Oid
 PrividFunction(const char *name, int nargs, const Oid *argtypes)
@@ -215,6 +250,7 @@ privid_allowed_calls(PG_FUNCTION_ARGS)
 		{"operator", operators, lengthof(operators)},
 		{"function", functions, lengthof(functions)},
 		{"aggregate", aggregates, lengthof(aggregates)},
+		{"cast", casts, lengthof(casts)},
 	};
 
 	InitMaterializedSRF(fcinfo, 0);

@@ -138,10 +138,9 @@ ReceiveMessage(StringInfo body)
 }
 
 /* Raise the error that the engine sent. */
-static void
-RaiseEngineError(StringInfo body)
+void
+RaiseEngineError(text *error)
 {
-	text	   *error = cstring_to_text_with_len(body->data, body->len);
 	char	   *state = JsonFieldString(error, "sqlstate");
 	char	   *message = JsonFieldString(error, "message");
 	char	   *detail = JsonFieldString(error, "detail");
@@ -208,7 +207,7 @@ Connect(void)
 	if (type == 'E')
 	{
 		DropConnection();
-		RaiseEngineError(&reply);
+		RaiseEngineError(cstring_to_text_with_len(reply.data, reply.len));
 	}
 	if (type != 'h')
 		ReportUnreachable("understand", 0);
@@ -262,7 +261,7 @@ Ask(char type, const char *body, char expected, char other, char *got)
 	}
 	PG_END_TRY();
 	if (answer == 'E')
-		RaiseEngineError(&reply);
+		RaiseEngineError(cstring_to_text_with_len(reply.data, reply.len));
 	if (got)
 		*got = answer;
 	return cstring_to_text_with_len(reply.data, reply.len);
@@ -318,5 +317,5 @@ AskRows(const char *body, RowReader *reader)
 	}
 	PG_END_TRY();
 	if (type == 'E')
-		RaiseEngineError(&message);
+		RaiseEngineError(cstring_to_text_with_len(message.data, message.len));
 }

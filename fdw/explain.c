@@ -33,7 +33,7 @@ PinTextForms(void)
 
 /* A whole request (docs/protocol.md) for a concrete release. */
 char *
-RequestOf(Query *concrete, const char *source, List **tables)
+RequestOf(Query *concrete, List *argmax, const char *source, List **tables)
 {
 	StringInfoData out;
 	int			nest = NewGUCNestLevel();
@@ -44,7 +44,7 @@ RequestOf(Query *concrete, const char *source, List **tables)
 
 	request_source = source;
 	PinTextForms();
-	body = SerialiseRelease(concrete, source, tables);
+	body = SerialiseRelease(concrete, argmax, source, tables);
 	initStringInfo(&out);
 	appendStringInfoChar(&out, '{');
 	AppendJsonString(&out, "role", GetUserNameFromId(GetUserId(), false));
@@ -90,11 +90,11 @@ ExplainLines(text *lines, ExplainState *es)
  * runs nothing and charges nothing.
  */
 void
-ExplainRelease(Query *query, ParamListInfo params, const char *source, ExplainState *es)
+ExplainRelease(List *release, ParamListInfo params, const char *source, ExplainState *es)
 {
 	List	   *tables;
-	Query	   *concrete = MakeConcrete(copyObject(query), params);
-	text	   *reply = Ask('X', RequestOf(concrete, source, &tables), 'x', 0, NULL);
+	Query	   *concrete = MakeConcrete(copyObject(linitial_node(Query, release)), params);
+	text	   *reply = Ask('X', RequestOf(concrete, lsecond(release), source, &tables), 'x', 0, NULL);
 	text	   *object = JsonField(reply, "Privid");
 	text	   *lines = JsonField(reply, "text");
 

@@ -1,5 +1,5 @@
 /*
- * functions.c: range() and the arithmetic that cannot raise.
+ * functions.c: range(), and the marker of a release.
  */
 #include "privid.h"
 
@@ -11,10 +11,6 @@
 
 PG_FUNCTION_INFO_V1(privid_range);
 PG_FUNCTION_INFO_V1(privid_release);
-PG_FUNCTION_INFO_V1(privid_total_add);
-PG_FUNCTION_INFO_V1(privid_total_sub);
-PG_FUNCTION_INFO_V1(privid_total_mul);
-PG_FUNCTION_INFO_V1(privid_total_div);
 
 /*
  * Number of decimals of the grid on which values of a range live: six
@@ -81,49 +77,4 @@ privid_release(PG_FUNCTION_ARGS)
 			 errmsg("privid.release cannot be called directly"),
 			 errhint("Write an aggregate over a foreign table of a camera.")));
 	PG_RETURN_NULL();			/* not reached */
-}
-
-/* A result that PostgreSQL's own operator would refuse, or that is no number, is NULL. */
-#define RETURN_TOTAL(value) \
-	do { double result_ = (value); \
-		if (!isfinite(result_)) PG_RETURN_NULL(); \
-		PG_RETURN_FLOAT8(result_); } while (0)
-
-Datum
-privid_total_add(PG_FUNCTION_ARGS)
-{
-	RETURN_TOTAL(PG_GETARG_FLOAT8(0) + PG_GETARG_FLOAT8(1));
-}
-
-Datum
-privid_total_sub(PG_FUNCTION_ARGS)
-{
-	RETURN_TOTAL(PG_GETARG_FLOAT8(0) - PG_GETARG_FLOAT8(1));
-}
-
-Datum
-privid_total_mul(PG_FUNCTION_ARGS)
-{
-	double		a = PG_GETARG_FLOAT8(0),
-				b = PG_GETARG_FLOAT8(1),
-				product = a * b;
-
-	if (product == 0 && a != 0 && b != 0)
-		PG_RETURN_NULL();		/* underflow */
-	RETURN_TOTAL(product);
-}
-
-Datum
-privid_total_div(PG_FUNCTION_ARGS)
-{
-	double		a = PG_GETARG_FLOAT8(0),
-				b = PG_GETARG_FLOAT8(1),
-				quotient;
-
-	if (b == 0)
-		PG_RETURN_NULL();
-	quotient = a / b;
-	if (quotient == 0 && a != 0 && !isinf(b))
-		PG_RETURN_NULL();		/* underflow */
-	RETURN_TOTAL(quotient);
 }

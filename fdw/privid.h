@@ -47,6 +47,8 @@ typedef struct AllowedCall
 extern const AllowedCall *FindAllowedFunction(Oid funcid, char **identity);
 extern const AllowedCall *FindAllowedOperator(Oid opno, char **identity);
 extern const AllowedCall *FindAllowedAggregate(Oid aggfnoid, char **identity);
+extern const AllowedCall *FindAllowedCast(Oid from, Oid to, char **identity);
+extern bool IsOurs(Oid funcid);
 extern Oid	PrividFunction(const char *name, int nargs, const Oid *argtypes);
 extern Oid	ReleaseFunction(void);
 
@@ -72,18 +74,27 @@ extern void AppendSettings(StringInfo out);
 /* concrete.c: parameters become constants, raising calls become total ones */
 extern Query *MakeConcrete(Query *query, ParamListInfo params);
 extern Query *MakeTotal(Query *query);
+extern Query *MakeCollecting(Query *concrete, text *columns);
+extern SortGroupClause *MakeSortGroup(TargetEntry *tle, List *targets);
 
 /* serialise.c */
-extern char *SerialiseRelease(Query *release, const char *source, List **tables);
+extern char *SerialiseRelease(Query *release, List *argmax, const char *source, List **tables);
 extern int	CharacterPosition(const char *source, int location);
+
+/* argmax.c */
+extern Expr *FindArgmaxKey(Query *query);
+extern Node *ReplaceArgmax(Node *node, void *context);
+extern struct Aggref *MakeCountStar(void);
+extern bool AsksForFirst(Query *query);
 
 /* rewrite.c */
 typedef struct PlanningFrame
 {
 	struct PlanningFrame *outer;
 	bool		inner;			/* planning the inner query of a release */
-	List	   *releases;		/* Query of each release, by number */
+	List	   *releases;		/* of each release, by number: its query, then its argmax as integers */
 	const char *source;
+	ParamListInfo params;
 } PlanningFrame;
 
 extern PlanningFrame *planning;
@@ -109,9 +120,9 @@ extern Path *MakeReleasePath(PlannerInfo *root, RelOptInfo *rel, Index rti, int 
 
 /* explain.c */
 struct ExplainState;
-extern void ExplainRelease(Query *query, ParamListInfo params, const char *source, struct ExplainState *es);
+extern void ExplainRelease(List *release, ParamListInfo params, const char *source, struct ExplainState *es);
 extern const char *request_source;	/* statement that the engine's positions refer to */
-extern char *RequestOf(Query *concrete, const char *source, List **tables);
+extern char *RequestOf(Query *concrete, List *argmax, const char *source, List **tables);
 
 /* rows.c: blocks of rows from the engine */
 typedef struct RowReader RowReader;
@@ -121,6 +132,7 @@ extern void RewindRows(RowReader *reader);
 extern bool NextRow(RowReader *reader, TupleTableSlot *slot);
 
 /* client.c */
+extern void RaiseEngineError(text *error) pg_attribute_noreturn();
 extern text *Ask(char type, const char *body, char expected, char other, char *got);
 extern void AskRows(const char *body, RowReader *reader);
 extern void DropConnection(void);

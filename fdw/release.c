@@ -45,7 +45,7 @@ uint64		planning_nonce = 0;
 typedef struct ReleaseState
 {
 	CustomScanState css;
-	Query	   *query;			/* the release, as rewrite.c made it */
+	List	   *release;		/* as rewrite.c made it: query, argmax */
 	Tuplestorestate *answer;	/* NULL until released */
 	TupleTableSlot *stored;		/* a row of it */
 } ReleaseState;
@@ -99,7 +99,7 @@ MakeReleasePath(PlannerInfo *root, RelOptInfo *rel, Index rti, int number)
 	path->path.startup_cost = 1000;
 	path->path.total_cost = 1000 + cpu_tuple_cost * rel->rows;
 	path->flags = CUSTOMPATH_SUPPORT_BACKWARD_SCAN | CUSTOMPATH_SUPPORT_PROJECTION;
-	path->custom_private = list_make1(list_nth(planning->releases, number));
+	path->custom_private = list_nth_node(List, planning->releases, number);
 	path->methods = &path_methods;
 	return &path->path;
 }
@@ -124,7 +124,7 @@ PlanRelease(PlannerInfo *root, RelOptInfo *rel, CustomPath *best_path,
 		scan->custom_scan_tlist = lappend(scan->custom_scan_tlist,
 										  makeTargetEntry((Expr *) var, tle->resno, tle->resname, false));
 	}
-	scan->custom_private = list_make1(query);
+	scan->custom_private = best_path->custom_private;
 	scan->custom_relids = bms_make_singleton(rel->relid);
 	scan->flags = best_path->flags;
 	scan->methods = &scan_methods;
@@ -383,13 +383,13 @@ CarryOut(ReleaseState *state)
 				 errhint("Connect to the primary, where budgets are kept.")));
 	state->answer = tuplestore_begin_heap(true, false, work_mem);
 	MemoryContextSwitchTo(work);
-	concrete = MakeConcrete(copyObject(state->query), estate->es_param_list_info);
-	request = RequestOf(concrete, estate->es_sourceText, &release.tables);
+	concrete = MakeConcrete(copyObject(linitial_node(Query, state->release)), estate->es_param_list_info);
+	request = RequestOf(concrete, lsecond(state->release), estate->es_sourceText, &release.tables);
 	reply = Ask('R', request, 'r', 'a', &got);
 	if (got == 'r')
 	{
 		release.handle = JsonFieldString(reply, "handle");
-		reply = ComputeAnswer(concrete, &release);
+		reply = ComputeAnswer(MakeCollecting(concrete, JsonField(reply, "columns")), &release);
 	}
 	StoreAnswer(state, reply);
 	notice = JsonFieldString(reply, "notice");
@@ -407,7 +407,7 @@ CreateReleaseState(CustomScan *scan)
 	ReleaseState *state = (ReleaseState *) newNode(sizeof(ReleaseState), T_CustomScanState);
 
 	state->css.methods = &exec_methods;
-	state->query = linitial_node(Query, scan->custom_private);
+	state->release = scan->custom_private;
 	return (Node *) state;
 }
 
@@ -472,5 +472,5 @@ ExplainReleaseScan(CustomScanState *node, List *ancestors, ExplainState *es)
 {
 	EState	   *estate = node->ss.ps.state;
 
-	ExplainRelease(((ReleaseState *) node)->query, estate->es_param_list_info, estate->es_sourceText, es);
+	ExplainRelease(((ReleaseState *) node)->release, estate->es_param_list_info, estate->es_sourceText, es);
 }

@@ -175,10 +175,11 @@ InlineWalker(Node *node, void *arg)
 /*
  * A CTE that hands raw rows up becomes a subquery, so that the aggregating
  * level sees through it. One that is a release stays: it is released once,
- * however often it is mentioned.
+ * however often it is mentioned. A level that is a release with all that is
+ * below it takes in all its CTEs.
  */
 static void
-InlineRawCtes(Query *query)
+InlineCtes(Query *query, bool all)
 {
 	ListCell   *lc;
 
@@ -188,10 +189,10 @@ InlineRawCtes(Query *query)
 		Query	   *body = (Query *) cte->ctequery;
 		InlineContext context = {.cte = cte, .levelsup = -1};
 
-		if (!IsA(body, Query) || body->commandType != CMD_SELECT || cte->cterecursive || !MentionsPrivid(body))
+		if (!IsA(body, Query) || body->commandType != CMD_SELECT || cte->cterecursive || (!all && !MentionsPrivid(body)))
 			continue;
-		InlineRawCtes(body);
-		if (Aggregates(body) || !ShowsRaw(body))
+		InlineCtes(body, all);
+		if (!all && (Aggregates(body) || !ShowsRaw(body)))
 			continue;
 		InlineWalker((Node *) query, &context);
 		query->cteList = foreach_delete_current(query->cteList, lc);
@@ -278,7 +279,7 @@ SplitMutator(Node *node, void *arg)
 
 /* The release: the raw level's FROM and WHERE, with only keys and aggregates as its columns. */
 static Query *
-MakeReleaseQuery(Query *query, List *targets)
+MakeReleaseQuery(Query *query, List *original, List *targets, TargetEntry *extra)
 {
 	Query	   *release = makeNode(Query);
 	ListCell   *lc;
@@ -291,11 +292,17 @@ MakeReleaseQuery(Query *query, List *targets)
 	release->hasSubLinks = query->hasSubLinks;
 	release->hasAggs = query->hasAggs;
 	release->targetList = targets;
+	if (extra)
+	{
+		SortGroupClause *group = MakeSortGroup(extra, targets);
+
+		release->groupClause = list_make1(group);
+	}
 	release->groupingSets = query->groupingSets;
 	foreach(lc, query->groupClause)
 	{
 		SortGroupClause *group = copyObject(lfirst_node(SortGroupClause, lc));
-		TargetEntry *tle = get_sortgroupclause_tle(group, query->targetList);
+		TargetEntry *tle = get_sortgroupclause_tle(group, original);
 		ListCell   *other;
 
 		foreach(other, targets)
@@ -350,52 +357,225 @@ MakeReleaseEntry(List *targets, int number)
 	return rte;
 }
 
-/* Turn a raw aggregating level into ordinary SQL over a release. */
-static void
-MakeRelease(Query *query)
+/* The keys of the release, and the aggregates that the level computes with. */
+static List *
+SplitLevel(Query *query, SplitContext *context, TargetEntry **extra, Node **having)
+{
+	Expr	   *key = FindArgmaxKey(query);
+	List	   *argmax = NIL;
+	List	   *targets;
+	ListCell   *lc;
+
+	foreach(lc, query->groupClause)
+	{
+		TargetEntry *tle = get_sortgroupclause_tle(lfirst_node(SortGroupClause, lc), query->targetList);
+
+		if (ReleasedColumn(context, (Node *) tle->expr) == 0)
+		{
+			TargetEntry *ours = makeTargetEntry(copyObject(tle->expr), list_length(context->targets) + 1,
+												pstrdup(tle->resname ? tle->resname : "key"), false);
+
+			ours->ressortgroupref = ours->resno;
+			context->targets = lappend(context->targets, ours);
+		}
+	}
+	if (key && ReleasedColumn(context, (Node *) key) == 0)
+	{
+		*extra = makeTargetEntry(copyObject(key), list_length(context->targets) + 1, pstrdup("argmax"), false);
+		(*extra)->ressortgroupref = (*extra)->resno;
+		context->targets = lappend(context->targets, *extra);
+		argmax = list_make2_int(0, (*extra)->resno - 1);
+		query->targetList = (List *) ReplaceArgmax((Node *) query->targetList, NULL);
+		query->havingQual = ReplaceArgmax(query->havingQual, NULL);
+	}
+	else if (AsksForFirst(query))
+	{
+		argmax = list_make1_int(0);
+		for (int i = 0; i < list_length(context->targets); i++)
+			argmax = lappend_int(argmax, i);
+	}
+	targets = (List *) SplitMutator((Node *) query->targetList, context);
+	*having = SplitMutator(query->havingQual, context);
+	query->windowClause = (List *) SplitMutator((Node *) query->windowClause, context);
+	query->targetList = targets;
+	if (*extra)
+		context->targets = lappend(context->targets,
+								   makeTargetEntry((Expr *) MakeCountStar(), list_length(context->targets) + 1, pstrdup("count"), false));
+	return argmax;
+}
+
+/* Turn a raw aggregating level into ordinary SQL over a release, which is returned: its query and its argmax. */
+static List *
+DetachRelease(Query *query, int number)
 {
 	SplitContext context = {NIL, 0};
-	List	   *targets;
+	TargetEntry *extra = NULL;
+	List	   *original = query->targetList;
+	List	   *argmax;
 	Node	   *having;
+	Query	   *release;
 	RangeTblRef *ref = makeNode(RangeTblRef);
-	ListCell   *lc;
 
 	if (query->commandType != CMD_SELECT)
 		ereport(ERROR,
 				(errcode(ERRCODE_PRIVID_RAW_ROWS),
 				 errmsg("a statement that changes data cannot read raw rows")));
-	foreach(lc, query->groupClause)
-	{
-		TargetEntry *tle = get_sortgroupclause_tle(lfirst_node(SortGroupClause, lc), query->targetList);
-
-		if (ReleasedColumn(&context, (Node *) tle->expr) == 0)
-		{
-			TargetEntry *ours = makeTargetEntry(copyObject(tle->expr), list_length(context.targets) + 1,
-												pstrdup(tle->resname ? tle->resname : "key"), false);
-
-			ours->ressortgroupref = ours->resno;
-			context.targets = lappend(context.targets, ours);
-		}
-	}
-	targets = (List *) SplitMutator((Node *) query->targetList, &context);
-	having = SplitMutator(query->havingQual, &context);
-	query->windowClause = (List *) SplitMutator((Node *) query->windowClause, &context);
+	argmax = SplitLevel(query, &context, &extra, &having);
 	if (context.targets == NIL)
 		ereport(ERROR,
 				(errcode(ERRCODE_PRIVID_NO_RULE),
 				 errmsg("a release needs an aggregate or a group")));
 
-	planning->releases = lappend(planning->releases, MakeReleaseQuery(query, context.targets));
-
+	release = MakeReleaseQuery(query, original, context.targets, extra);
 	ref->rtindex = 1;
-	query->rtable = list_make1(MakeReleaseEntry(context.targets, list_length(planning->releases) - 1));
+	query->rtable = list_make1(MakeReleaseEntry(context.targets, number));
 	query->jointree = makeFromExpr(list_make1(ref), having);
-	query->targetList = targets;
 	query->havingQual = NULL;
 	query->groupClause = NIL;
 	query->groupingSets = NIL;
 	query->hasAggs = false;
 	query->rowMarks = NIL;
+	return list_make2(release, argmax);
+}
+
+static void
+MakeRelease(Query *query)
+{
+	planning->releases = lappend(planning->releases, DetachRelease(query, list_length(planning->releases)));
+}
+
+/* ------------------------------------------------------------------ which level is the release */
+
+/* The query that a FROM item stands for, if it is one: a subquery, or a CTE of this level. */
+static Query *
+QueryOf(Query *query, RangeTblEntry *rte)
+{
+	ListCell   *lc;
+
+	if (rte->rtekind == RTE_SUBQUERY)
+		return rte->subquery;
+	if (rte->rtekind == RTE_CTE && rte->ctelevelsup == 0 && !rte->self_reference)
+		foreach(lc, query->cteList)
+		{
+			CommonTableExpr *cte = lfirst_node(CommonTableExpr, lc);
+
+			if (strcmp(cte->ctename, rte->ctename) == 0)
+				return IsA(cte->ctequery, Query) ? (Query *) cte->ctequery : NULL;
+		}
+	return NULL;
+}
+
+/* Is there an aggregate over raw rows below this level? */
+static bool
+HasAggregateBelow(Query *query)
+{
+	ListCell   *lc;
+
+	check_stack_depth();
+	foreach(lc, query->rtable)
+	{
+		Query	   *below = QueryOf(query, lfirst_node(RangeTblEntry, lc));
+
+		if (below && MentionsPrivid(below) && (Aggregates(below) || HasAggregateBelow(below)))
+			return true;
+	}
+	return false;
+}
+
+static bool
+HasParameterWalker(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Param))
+		return true;
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, HasParameterWalker, context, 0);
+	return expression_tree_walker(node, HasParameterWalker, context);
+}
+
+/*
+ * Has the engine a rule for this level as a release, with all that is below
+ * it? If not, *refusal is why. A plan that is made without knowing its
+ * parameters cannot ask; then the outer level is taken.
+ */
+static bool
+IsReleasable(Query *level, ErrorData **refusal)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	Query	   *query = copyObject(level);
+	volatile bool accepted = false;
+
+	InlineCtes(query, true);
+	PG_TRY();
+	{
+		List	   *release = DetachRelease(query, 0);
+
+		if (planning->params == NULL && HasParameterWalker(linitial(release), NULL))
+			accepted = true;
+		else
+		{
+			List	   *tables;
+			Query	   *concrete = MakeConcrete(linitial_node(Query, release), planning->params);
+			text	   *reply = Ask('T', RequestOf(concrete, lsecond(release), planning->source, &tables), 't', 0, NULL);
+
+			if (!JsonFieldBool(reply, "accepted"))
+				RaiseEngineError(JsonField(reply, "error"));
+			accepted = true;
+		}
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(caller);
+		*refusal = CopyErrorData();
+		if ((*refusal)->sqlerrcode != ERRCODE_PRIVID_NO_RULE && (*refusal)->sqlerrcode != ERRCODE_PRIVID_RAW_ROWS)
+			PG_RE_THROW();
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	return accepted;
+}
+
+/* Can every aggregate below this level be a release, so that the level itself is ordinary SQL? */
+static bool
+IsReleasableBelow(Query *query)
+{
+	ListCell   *lc;
+	ErrorData  *ignored;
+
+	foreach(lc, query->rtable)
+	{
+		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
+		Query	   *below = QueryOf(query, rte);
+
+		if (below == NULL || !MentionsPrivid(below))
+			continue;
+		if (Aggregates(below) ? IsReleasable(below, &ignored) : !ShowsRaw(below))
+			continue;
+		if (ShowsRaw(below) || !HasAggregateBelow(below) || !IsReleasableBelow(below))
+			return false;
+	}
+	return true;
+}
+
+/* Make the level a release if it must be one; true when it is one now. */
+static bool
+ReleaseHere(Query *query)
+{
+	ErrorData  *refusal = NULL;
+	bool		raw = ShowsRaw(query);
+
+	if (!Aggregates(query) || (!raw && !HasAggregateBelow(query)))
+		return false;
+	if (HasAggregateBelow(query) && !IsReleasable(query, &refusal))
+	{
+		if (raw || !IsReleasableBelow(query))
+			ReThrowError(refusal);
+		return false;
+	}
+	InlineCtes(query, true);
+	MakeRelease(query);
+	return true;
 }
 
 /* ------------------------------------------------------------------ walking the statement */
@@ -435,20 +615,17 @@ ProcessQuery(Query *query)
 	check_stack_depth();
 	if (!MentionsPrivid(query))
 		return;
-	InlineRawCtes(query);
+	InlineCtes(query, false);
+	if (ReleaseHere(query))
+	{
+		/* subqueries beside the release (HAVING, select list) may be releases too */
+		query_tree_walker(query, ProcessWalker, NULL, 0);
+		return;
+	}
 	if (ShowsRaw(query))
 	{
 		ListCell   *lc;
 
-		if (Aggregates(query))
-		{
-			if (query->rowMarks)
-				RefuseRaw(query);
-			MakeRelease(query);
-			/* subqueries beside the release (HAVING, select list) may be releases too */
-			query_tree_walker(query, ProcessWalker, NULL, 0);
-			return;
-		}
 		foreach(lc, query->rtable)
 		{
 			RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
@@ -555,7 +732,7 @@ CallPlanner(Query *original, const char *source, int options, ParamListInfo para
 static PlannedStmt *
 PrividPlanner(Query *parse, const char *source, int options, ParamListInfo params)
 {
-	PlanningFrame frame = {.source = source,.inner = parse == inner_query};
+	PlanningFrame frame = {.source = source,.params = params,.inner = parse == inner_query};
 	EntryContext context = {NIL, NIL};
 	PlannedStmt *stmt;
 
@@ -563,7 +740,10 @@ PrividPlanner(Query *parse, const char *source, int options, ParamListInfo param
 	stmt = CallPlanner(parse, source, options, params, &frame);
 	if (frame.releases)
 	{
-		CollectEntries((Node *) frame.releases, &context);
+		ListCell   *lc;
+
+		foreach(lc, frame.releases)
+			CollectEntries(linitial(lfirst_node(List, lc)), &context);
 		stmt->rtable = list_concat(stmt->rtable, context.entries);
 		stmt->relationOids = list_concat(stmt->relationOids, context.oids);
 	}

@@ -1,345 +1,30 @@
 /*
- * serialise.c: a release as JSON (docs/protocol.md).
+ * serialise.c: the query levels and relations of a release as JSON
+ * (docs/protocol.md). Expressions are in expressions.c.
  *
- * Default deny: a node kind, function, operator or aggregate that has no line
- * here or in allowed.c is refused, with the place where it stands. Nothing is
- * decided about privacy; that is the engine's.
+ * Default deny here as there. Nothing is decided about privacy; that is the
+ * engine's.
  */
-#include "privid.h"
+#include "writer.h"
 
-#include "catalog/pg_aggregate.h"
-#include "parser/parsetree.h"
-#include "catalog/pg_collation.h"
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/transam.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_index.h"
 #include "catalog/pg_inherits.h"
-#include "catalog/pg_type.h"
-#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "parser/parsetree.h"
 #include "utils/acl.h"
-#include "utils/array.h"
-#include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/relcache.h"
+#include "utils/syscache.h"
 
-#define MAX_RELEASE_NODES 100000
-
-typedef struct Writer
-{
-	StringInfoData out;
-	const char *source;
-	List	   *tables;			/* relids, by their number in the request */
-	Query	   *query;			/* the level being written */
-	Expr	   *case_arg;		/* x of CASE x WHEN ... */
-	int			nodes;
-} Writer;
-
-static void WriteExpr(Writer *w, Node *node);
-static void WriteSelect(Writer *w, Query *query, bool release);
-
-/* Cursor position for errposition(), from a byte offset. */
-int
-CharacterPosition(const char *source, int location)
-{
-	if (location < 0 || source == NULL || location > strlen(source))
-		return 0;
-	return pg_mbstrlen_with_len(source, location) + 1;
-}
-
-static void
-Refuse(Writer *w, int location, const char *what, const char *hint)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_PRIVID_NO_RULE),
-			 errmsg("%s cannot be used in a release", what),
-			 errdetail("No rule bounds what a protected event can change through it."),
-			 hint ? errhint("%s", hint) : 0,
-			 errposition(CharacterPosition(w->source, location))));
-}
-
-/* ------------------------------------------------------------------ expressions */
-
-static void
-WriteArgs(Writer *w, List *args)
-{
-	ListCell   *lc;
-
-	AppendJsonKey(&w->out, "args");
-	appendStringInfoChar(&w->out, '[');
-	foreach(lc, args)
-	{
-		AppendJsonKey(&w->out, NULL);
-		WriteExpr(w, lfirst(lc));
-	}
-	appendStringInfoChar(&w->out, ']');
-}
-
-static void
-WriteConst(Writer *w, Oid type, Datum value, bool isnull)
-{
-	Oid			output;
-	bool		varlena;
-
-	AppendJsonString(&w->out, "e", "const");
-	getTypeOutputInfo(type, &output, &varlena);
-	AppendJsonString(&w->out, "value", isnull ? NULL : OidOutputFunctionCall(output, value));
-}
-
-static void
-WriteVar(Writer *w, Var *var)
-{
-	RangeTblEntry *rte;
-	char	   *name;
-
-	if (var->varlevelsup > 0)
-		Refuse(w, var->location, "a column of an outer query", "Join the tables, or ask in two queries.");
-	rte = rt_fetch(var->varno, w->query->rtable);
-	if (var->varattno <= 0)
-		Refuse(w, var->location, var->varattno == 0 ? "a whole row" : "a system column", "Name the columns.");
-	name = get_rte_attribute_name(rte, var->varattno);
-	AppendJsonString(&w->out, "e", "col");
-	AppendJsonInt(&w->out, "rel", var->varno);
-	AppendJsonInt(&w->out, "col", var->varattno);
-	AppendJsonString(&w->out, "name", name);
-}
-
-/* x op ANY (array of constants) */
-static void
-WriteAny(Writer *w, ScalarArrayOpExpr *expr)
-{
-	Node	   *array = lsecond(expr->args);
-	char	   *identity;
-	Datum	   *items;
-	bool	   *nulls;
-	int			count;
-	Oid			element;
-	int16		length;
-	bool		byval;
-	char		align;
-
-	if (!FindAllowedOperator(expr->opno, &identity))
-		Refuse(w, expr->location, psprintf("operator %s", identity), NULL);
-	if (!IsA(array, Const) || ((Const *) array)->constisnull)
-		Refuse(w, expr->location, "a list that is not constant", "List the values as constants.");
-	AppendJsonString(&w->out, "e", "any");
-	AppendJsonString(&w->out, "fn", identity);
-	AppendJsonBool(&w->out, "all", !expr->useOr);
-	AppendJsonKey(&w->out, "args");
-	appendStringInfoChar(&w->out, '[');
-	WriteExpr(w, linitial(expr->args));
-
-	element = get_element_type(((Const *) array)->consttype);
-	get_typlenbyvalalign(element, &length, &byval, &align);
-	deconstruct_array(DatumGetArrayTypeP(((Const *) array)->constvalue), element, length, byval, align,
-					  &items, &nulls, &count);
-	if (count > MAX_RELEASE_NODES)
-		Refuse(w, expr->location, "a list of that many values", NULL);
-	appendStringInfoString(&w->out, ",{");
-	AppendJsonString(&w->out, "e", "array");
-	AppendJsonKey(&w->out, "items");
-	appendStringInfoChar(&w->out, '[');
-	for (int i = 0; i < count; i++)
-	{
-		AppendJsonKey(&w->out, NULL);
-		appendStringInfoChar(&w->out, '{');
-		WriteConst(w, element, items[i], nulls[i]);
-		AppendJsonString(&w->out, "type", ShortTypeName(element));
-		AppendJsonInt(&w->out, "loc", -1);
-		appendStringInfoChar(&w->out, '}');
-	}
-	appendStringInfoChar(&w->out, ']');
-	AppendJsonString(&w->out, "type", "array");
-	AppendJsonInt(&w->out, "loc", exprLocation(array));
-	appendStringInfoString(&w->out, "}]");
-}
-
-static void
-WriteCase(Writer *w, CaseExpr *expr)
-{
-	Expr	   *saved = w->case_arg;
-	ListCell   *lc;
-
-	AppendJsonString(&w->out, "e", "case");
-	AppendJsonKey(&w->out, "whens");
-	appendStringInfoChar(&w->out, '[');
-	foreach(lc, expr->args)
-	{
-		CaseWhen   *when = lfirst_node(CaseWhen, lc);
-
-		AppendJsonKey(&w->out, NULL);
-		appendStringInfoChar(&w->out, '[');
-		w->case_arg = expr->arg;
-		WriteExpr(w, (Node *) when->expr);
-		w->case_arg = saved;
-		appendStringInfoChar(&w->out, ',');
-		WriteExpr(w, (Node *) when->result);
-		appendStringInfoChar(&w->out, ']');
-	}
-	appendStringInfoChar(&w->out, ']');
-	AppendJsonKey(&w->out, "else");
-	WriteExpr(w, (Node *) expr->defresult);
-}
-
-static void
-WriteBoolExpr(Writer *w, BoolExpr *expr)
-{
-	AppendJsonString(&w->out, "e",
-					 expr->boolop == AND_EXPR ? "and" : expr->boolop == OR_EXPR ? "or" : "not");
-	WriteArgs(w, expr->args);
-}
-
-static void
-WriteBooleanTest(Writer *w, BooleanTest *test)
-{
-	static const char *const names[] = {
-		[IS_TRUE] = "is true",[IS_NOT_TRUE] = "is not true",
-		[IS_FALSE] = "is false",[IS_NOT_FALSE] = "is not false",
-		[IS_UNKNOWN] = "is unknown",[IS_NOT_UNKNOWN] = "is not unknown",
-	};
-
-	AppendJsonString(&w->out, "e", "test");
-	AppendJsonString(&w->out, "test", names[test->booltesttype]);
-	WriteArgs(w, list_make1(test->arg));
-}
-
-/* The name of a refused node, for people. */
-static const char *
-NodeWords(Node *node)
-{
-	switch (nodeTag(node))
-	{
-		case T_SubLink:
-			return "a subquery in an expression";
-		case T_WindowFunc:
-			return "a window function";
-		case T_Aggref:
-			return "an aggregate of an aggregate";
-		case T_CoerceViaIO:
-		case T_ArrayCoerceExpr:
-		case T_ConvertRowtypeExpr:
-		case T_CoerceToDomain:
-			return "this cast";
-		case T_CollateExpr:
-			return "a collation";
-		case T_RowExpr:
-		case T_RowCompareExpr:
-			return "a row value";
-		case T_ArrayExpr:
-		case T_SubscriptingRef:
-			return "an array";
-		case T_DistinctExpr:
-			return "IS DISTINCT FROM";
-		case T_SQLValueFunction:
-		case T_XmlExpr:
-			return "this function";
-		case T_Param:
-			return "a parameter without a value";
-		default:
-			return "this expression";
-	}
-}
-
-/* Text is compared as the database does it: another collation may be code of an analyst's choosing. */
-static void
-CheckCollation(Writer *w, Node *node)
-{
-	Oid			collation = exprInputCollation(node);
-
-	if (OidIsValid(collation) && collation != DEFAULT_COLLATION_OID)
-		Refuse(w, exprLocation(node), "a collation", "Leave COLLATE out, here and in the table's definition.");
-}
-
-static void
-WriteExpr(Writer *w, Node *node)
-{
-	char	   *identity;
-
-	check_stack_depth();
-	CHECK_FOR_INTERRUPTS();
-	if (node == NULL)
-	{
-		appendStringInfoString(&w->out, "null");
-		return;
-	}
-	if (IsA(node, CaseTestExpr) && w->case_arg)
-	{
-		WriteExpr(w, (Node *) w->case_arg);
-		return;
-	}
-	if (++w->nodes > MAX_RELEASE_NODES)
-		Refuse(w, -1, "an expression of that size", NULL);
-	CheckCollation(w, node);
-
-	appendStringInfoChar(&w->out, '{');
-	switch (nodeTag(node))
-	{
-		case T_Var:
-			WriteVar(w, (Var *) node);
-			break;
-		case T_Const:
-			WriteConst(w, ((Const *) node)->consttype, ((Const *) node)->constvalue, ((Const *) node)->constisnull);
-			break;
-		case T_FuncExpr:
-			{
-				FuncExpr   *call = (FuncExpr *) node;
-
-				if (!FindAllowedFunction(call->funcid, &identity) || call->funcretset || call->funcvariadic)
-					Refuse(w, call->location, psprintf("function %s", identity),
-						   "privid.allowed_calls lists the functions that can be used.");
-				AppendJsonString(&w->out, "e", "call");
-				AppendJsonString(&w->out, "fn", identity);
-				WriteArgs(w, call->args);
-				break;
-			}
-		case T_OpExpr:
-		case T_NullIfExpr:
-			{
-				OpExpr	   *op = (OpExpr *) node;
-
-				if (!FindAllowedOperator(op->opno, &identity) || op->opretset)
-					Refuse(w, op->location, psprintf("operator %s", identity),
-						   "privid.allowed_calls lists the operators that can be used.");
-				AppendJsonString(&w->out, "e", IsA(node, OpExpr) ? "call" : "nullif");
-				AppendJsonString(&w->out, "fn", identity);
-				AppendJsonBool(&w->out, "op", true);
-				WriteArgs(w, op->args);
-				break;
-			}
-		case T_ScalarArrayOpExpr:
-			WriteAny(w, (ScalarArrayOpExpr *) node);
-			break;
-		case T_BoolExpr:
-			WriteBoolExpr(w, (BoolExpr *) node);
-			break;
-		case T_NullTest:
-			if (((NullTest *) node)->argisrow)
-				Refuse(w, exprLocation(node), "a row value", NULL);
-			AppendJsonString(&w->out, "e", ((NullTest *) node)->nulltesttype == IS_NULL ? "isnull" : "isnotnull");
-			WriteArgs(w, list_make1(((NullTest *) node)->arg));
-			break;
-		case T_BooleanTest:
-			WriteBooleanTest(w, (BooleanTest *) node);
-			break;
-		case T_CaseExpr:
-			WriteCase(w, (CaseExpr *) node);
-			break;
-		case T_CoalesceExpr:
-			AppendJsonString(&w->out, "e", "coalesce");
-			WriteArgs(w, ((CoalesceExpr *) node)->args);
-			break;
-		case T_MinMaxExpr:
-			AppendJsonString(&w->out, "e", ((MinMaxExpr *) node)->op == IS_GREATEST ? "greatest" : "least");
-			WriteArgs(w, ((MinMaxExpr *) node)->args);
-			break;
-		case T_RelabelType:
-			AppendJsonString(&w->out, "e", "relabel");
-			WriteArgs(w, list_make1(((RelabelType *) node)->arg));
-			break;
-		default:
-			Refuse(w, exprLocation(node), NodeWords(node), NULL);
-	}
-	AppendJsonString(&w->out, "type", ShortTypeName(exprType(node)));
-	AppendJsonInt(&w->out, "loc", exprLocation(node));
-	appendStringInfoChar(&w->out, '}');
-}
+static void WriteLevel(Writer *w, Query *query);
 
 /* ------------------------------------------------------------------ relations */
 
@@ -357,10 +42,6 @@ WriteTable(Writer *w, RangeTblEntry *rte, int rel)
 
 	if (pg_foreign_server_aclcheck(serverid, user, ACL_USAGE) != ACLCHECK_OK)
 		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_FOREIGN_SERVER, GetForeignServer(serverid)->servername);
-	if (has_subclass(rte->relid) || has_superclass(rte->relid))
-		Refuse(w, -1, "a table with inheritance", "Query the foreign tables themselves.");
-	if (rte->tablesample || rte->securityQuals)
-		Refuse(w, -1, rte->tablesample ? "TABLESAMPLE" : "row-level security", NULL);
 
 	foreach(lc, w->tables)
 		if (lfirst_oid(lc) == rte->relid)
@@ -368,21 +49,126 @@ WriteTable(Writer *w, RangeTblEntry *rte, int rel)
 	if (number == list_length(w->tables))
 		w->tables = lappend_oid(w->tables, rte->relid);
 
-	appendStringInfoChar(&w->out, '{');
 	AppendJsonString(&w->out, "kind", "table");
 	AppendJsonInt(&w->out, "rel", rel);
 	AppendJsonInt(&w->out, "table", number);
-	appendStringInfoChar(&w->out, '}');
+}
+
+/* "unique": the columns of each index that lets every key occur once, for all rows and at once */
+static void
+WriteUniqueKeys(Writer *w, Relation relation)
+{
+	List	   *indexes = RelationGetIndexList(relation);
+	ListCell   *lc;
+
+	AppendJsonKey(&w->out, "unique");
+	appendStringInfoChar(&w->out, '[');
+	foreach(lc, indexes)
+	{
+		HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(lfirst_oid(lc)));
+		Form_pg_index index;
+
+		if (!HeapTupleIsValid(tuple))
+			continue;
+		index = (Form_pg_index) GETSTRUCT(tuple);
+		if (index->indisunique && index->indimmediate && index->indisvalid &&
+			heap_attisnull(tuple, Anum_pg_index_indpred, NULL) && heap_attisnull(tuple, Anum_pg_index_indexprs, NULL))
+		{
+			AppendJsonKey(&w->out, NULL);
+			appendStringInfoChar(&w->out, '[');
+			for (int i = 0; i < index->indnkeyatts; i++)
+			{
+				AppendJsonKey(&w->out, NULL);
+				appendStringInfo(&w->out, "%d", index->indkey.values[i]);
+			}
+			appendStringInfoChar(&w->out, ']');
+		}
+		ReleaseSysCache(tuple);
+	}
+	appendStringInfoChar(&w->out, ']');
+}
+
+/* An ordinary table: its contents are public, as they are in this snapshot. */
+static void
+WriteRelation(Writer *w, RangeTblEntry *rte, int rel)
+{
+	Relation	relation = table_open(rte->relid, AccessShareLock);
+	TupleDesc	desc = RelationGetDescr(relation);
+
+	AppendJsonString(&w->out, "kind", "relation");
+	AppendJsonInt(&w->out, "rel", rel);
+	AppendJsonString(&w->out, "alias", rte->eref->aliasname);
+	AppendJsonString(&w->out, "schema", get_namespace_name(RelationGetNamespace(relation)));
+	AppendJsonString(&w->out, "name", RelationGetRelationName(relation));
+	AppendJsonKey(&w->out, "columns");
+	appendStringInfoChar(&w->out, '[');
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+
+		if (att->attisdropped)
+			continue;
+		AppendJsonKey(&w->out, NULL);
+		appendStringInfoChar(&w->out, '{');
+		AppendJsonString(&w->out, "name", NameStr(att->attname));
+		AppendJsonInt(&w->out, "attno", att->attnum);
+		AppendJsonString(&w->out, "type", ShortTypeName(att->atttypid));
+		AppendJsonBool(&w->out, "not_null", att->attnotnull);
+		appendStringInfoChar(&w->out, '}');
+	}
+	appendStringInfoChar(&w->out, ']');
+	WriteUniqueKeys(w, relation);
+	table_close(relation, NoLock);
+}
+
+/* VALUES of constants */
+static void
+WriteValues(Writer *w, RangeTblEntry *rte, int rel)
+{
+	ListCell   *lc,
+			   *name,
+			   *type;
+
+	AppendJsonString(&w->out, "kind", "values");
+	AppendJsonInt(&w->out, "rel", rel);
+	AppendJsonString(&w->out, "alias", rte->eref->aliasname);
+	AppendJsonKey(&w->out, "columns");
+	appendStringInfoChar(&w->out, '[');
+	forboth(name, rte->eref->colnames, type, rte->coltypes)
+	{
+		AppendJsonKey(&w->out, NULL);
+		appendStringInfoChar(&w->out, '{');
+		AppendJsonString(&w->out, "name", strVal(lfirst(name)));
+		AppendJsonString(&w->out, "type", ShortTypeName(lfirst_oid(type)));
+		appendStringInfoChar(&w->out, '}');
+	}
+	appendStringInfoChar(&w->out, ']');
+	AppendJsonKey(&w->out, "rows");
+	appendStringInfoChar(&w->out, '[');
+	foreach(lc, rte->values_lists)
+	{
+		ListCell   *cell;
+
+		AppendJsonKey(&w->out, NULL);
+		appendStringInfoChar(&w->out, '[');
+		foreach(cell, lfirst_node(List, lc))
+		{
+			if (!IsA(lfirst(cell), Const))
+				Refuse(w, exprLocation(lfirst(cell)), "VALUES that are not constant", NULL);
+			AppendJsonKey(&w->out, NULL);
+			WriteExpr(w, lfirst(cell));
+		}
+		appendStringInfoChar(&w->out, ']');
+	}
+	appendStringInfoChar(&w->out, ']');
 }
 
 static void
 WriteOther(Writer *w, const char *what)
 {
-	appendStringInfoChar(&w->out, '{');
 	AppendJsonString(&w->out, "kind", "other");
 	AppendJsonString(&w->out, "what", what);
 	AppendJsonInt(&w->out, "loc", -1);
-	appendStringInfoChar(&w->out, '}');
 }
 
 static void
@@ -392,136 +178,288 @@ WriteRte(Writer *w, int rel)
 
 	if (rte->lateral)
 		Refuse(w, -1, "LATERAL", "Join the tables, or ask in two queries.");
+	if (rte->securityQuals)
+		Refuse(w, -1, "row-level security", "Query tables without policies.");
+	if (rte->tablesample)
+		Refuse(w, -1, "TABLESAMPLE", NULL);
+	if (rte->rtekind == RTE_RELATION && (has_subclass(rte->relid) || has_superclass(rte->relid)))
+		Refuse(w, -1, "a table with inheritance", "Query the tables themselves.");
+
+	appendStringInfoChar(&w->out, '{');
 	switch (rte->rtekind)
 	{
 		case RTE_RELATION:
 			if (IsPrividTable(rte->relid))
 				WriteTable(w, rte, rel);
+			else if ((rte->relkind == RELKIND_RELATION || rte->relkind == RELKIND_MATVIEW) &&
+					 rte->relid >= FirstNormalObjectId)
+				WriteRelation(w, rte, rel);
 			else
 				WriteOther(w, "relation");
-			return;
+			break;
 		case RTE_SUBQUERY:
-			if (rte->subquery->setOperations)
-			{
-				WriteOther(w, "set operation");
-				return;
-			}
-			appendStringInfoChar(&w->out, '{');
 			AppendJsonString(&w->out, "kind", "subquery");
 			AppendJsonInt(&w->out, "rel", rel);
 			AppendJsonString(&w->out, "alias", rte->eref->aliasname);
 			AppendJsonKey(&w->out, "select");
-			WriteSelect(w, rte->subquery, false);
-			appendStringInfoChar(&w->out, '}');
-			return;
+			WriteLevel(w, rte->subquery);
+			break;
 		case RTE_VALUES:
-			WriteOther(w, "values");
-			return;
+			WriteValues(w, rte, rel);
+			break;
 		case RTE_FUNCTION:
 		case RTE_TABLEFUNC:
 			WriteOther(w, "function");
-			return;
+			break;
 		case RTE_CTE:
 			WriteOther(w, "cte");
-			return;
+			break;
 		default:
 			Refuse(w, -1, "this kind of relation", NULL);
 	}
+	appendStringInfoChar(&w->out, '}');
 }
 
 static void
 WriteRel(Writer *w, Node *node)
 {
+	static const char *const names[] = {
+		[JOIN_INNER] = "inner",[JOIN_LEFT] = "left",[JOIN_RIGHT] = "right",[JOIN_FULL] = "full"
+	};
+	JoinExpr   *join;
+
 	if (IsA(node, RangeTblRef))
 	{
 		WriteRte(w, ((RangeTblRef *) node)->rtindex);
 		return;
 	}
-	else
-	{
-		JoinExpr   *join = castNode(JoinExpr, node);
-		static const char *const names[] = {
-			[JOIN_INNER] = "inner",[JOIN_LEFT] = "left",[JOIN_RIGHT] = "right",[JOIN_FULL] = "full"
-		};
-
-		if (join->jointype > JOIN_RIGHT)
-			Refuse(w, -1, "this kind of join", NULL);
-		appendStringInfoChar(&w->out, '{');
-		AppendJsonString(&w->out, "kind", "join");
-		AppendJsonString(&w->out, "join", names[join->jointype]);
-		AppendJsonKey(&w->out, "left");
-		WriteRel(w, join->larg);
-		AppendJsonKey(&w->out, "right");
-		WriteRel(w, join->rarg);
-		AppendJsonKey(&w->out, "on");
-		WriteExpr(w, join->quals);
-		AppendJsonInt(&w->out, "loc", exprLocation(join->quals));
-		appendStringInfoChar(&w->out, '}');
-	}
+	join = castNode(JoinExpr, node);
+	if (join->jointype > JOIN_RIGHT)
+		Refuse(w, -1, "this kind of join", NULL);
+	appendStringInfoChar(&w->out, '{');
+	AppendJsonString(&w->out, "kind", "join");
+	AppendJsonString(&w->out, "join", names[join->jointype]);
+	AppendJsonKey(&w->out, "left");
+	WriteRel(w, join->larg);
+	AppendJsonKey(&w->out, "right");
+	WriteRel(w, join->rarg);
+	AppendJsonKey(&w->out, "on");
+	WriteExpr(w, join->quals);
+	AppendJsonInt(&w->out, "loc", exprLocation(join->quals));
+	appendStringInfoChar(&w->out, '}');
 }
 
 /* ------------------------------------------------------------------ query levels */
 
+/* What no level of a release may contain. */
 static void
-WriteAggregate(Writer *w, Aggref *agg, const char *name)
+CheckLevel(Writer *w, Query *query)
 {
-	char	   *identity;
+	check_stack_depth();
+	if (query->commandType != CMD_SELECT)
+		Refuse(w, -1, "a statement that changes data", NULL);
+	if (query->rowMarks)
+		Refuse(w, -1, "FOR UPDATE or FOR SHARE", NULL);
+	if (query->groupingSets)
+		Refuse(w, -1, "GROUPING SETS, ROLLUP or CUBE", "Ask for each grouping in a query of its own.");
+	if (query->hasWindowFuncs)
+		Refuse(w, -1, "a window function", NULL);
+	if (query->hasTargetSRFs)
+		Refuse(w, -1, "a set-returning function", NULL);
+	if (query->limitOption == LIMIT_OPTION_WITH_TIES)
+		Refuse(w, -1, "FETCH FIRST ... WITH TIES", NULL);
+	if (query->hasDistinctOn)
+		Refuse(w, -1, "DISTINCT ON", "Use DISTINCT, or GROUP BY with min or max.");
+}
+
+static void
+WriteLimits(Writer *w, Query *query)
+{
+	AppendJsonKey(&w->out, "limit");
+	WriteExpr(w, query->limitCount);
+	AppendJsonKey(&w->out, "offset");
+	WriteExpr(w, query->limitOffset);
+}
+
+static void
+WriteGroup(Writer *w, Node *expr, const char *name)
+{
+	CheckCollation(w, exprCollation(expr), expr);
+	AppendJsonKey(&w->out, NULL);
+	appendStringInfoChar(&w->out, '{');
+	AppendJsonKey(&w->out, "expr");
+	WriteExpr(w, expr);
+	AppendJsonString(&w->out, "name", name);
+	AppendJsonString(&w->out, "type", ShortTypeName(exprType(expr)));
+	appendStringInfoChar(&w->out, '}');
+}
+
+/* "from", "where": of any level */
+static void
+WriteSources(Writer *w, Query *query)
+{
 	ListCell   *lc;
 
-	if (!FindAllowedAggregate(agg->aggfnoid, &identity))
-		Refuse(w, agg->location, psprintf("aggregate %s", identity),
-			   "privid.allowed_calls lists the aggregates that can be used.");
-	CheckCollation(w, (Node *) agg);
-	if (agg->aggkind != AGGKIND_NORMAL || agg->aggvariadic || agg->agglevelsup > 0)
-		Refuse(w, agg->location, "this form of aggregate", NULL);
-	appendStringInfoChar(&w->out, '{');
-	AppendJsonString(&w->out, "name", identity);
-	AppendJsonString(&w->out, "label", name);
-	AppendJsonKey(&w->out, "args");
+	AppendJsonKey(&w->out, "from");
 	appendStringInfoChar(&w->out, '[');
-	foreach(lc, agg->args)
+	foreach(lc, query->jointree->fromlist)
+	{
+		AppendJsonKey(&w->out, NULL);
+		WriteRel(w, lfirst(lc));
+	}
+	appendStringInfoChar(&w->out, ']');
+	AppendJsonKey(&w->out, "where");
+	WriteExpr(w, query->jointree->quals);
+}
+
+/* "targets", "having", "group", "aggs": what an inner level hands up */
+static void
+WriteTargets(Writer *w, Query *query)
+{
+	List	   *groups = w->groups,
+			   *aggs = w->aggs;
+	bool		grouped = query->hasAggs || query->groupClause || query->havingQual;
+	ListCell   *lc;
+
+	w->groups = w->aggs = NIL;
+	foreach(lc, query->groupClause)
+		w->groups = lappend(w->groups, get_sortgroupclause_tle(lfirst(lc), query->targetList)->expr);
+
+	AppendJsonBool(&w->out, "grouped", grouped);
+	w->grouped = grouped;
+	AppendJsonKey(&w->out, "targets");
+	appendStringInfoChar(&w->out, '[');
+	foreach(lc, query->targetList)
 	{
 		TargetEntry *tle = lfirst_node(TargetEntry, lc);
 
 		if (tle->resjunk)
-			continue;			/* ORDER BY inside: no allowed aggregate depends on it */
+			continue;
+		if (query->distinctClause)
+			CheckCollation(w, exprCollation((Node *) tle->expr), (Node *) tle->expr);
 		AppendJsonKey(&w->out, NULL);
+		appendStringInfoChar(&w->out, '{');
+		AppendJsonString(&w->out, "name", tle->resname);
+		AppendJsonKey(&w->out, "expr");
 		WriteExpr(w, (Node *) tle->expr);
+		appendStringInfoChar(&w->out, '}');
 	}
 	appendStringInfoChar(&w->out, ']');
-	AppendJsonBool(&w->out, "star", agg->aggstar);
-	AppendJsonBool(&w->out, "distinct", agg->aggdistinct != NIL);
-	AppendJsonKey(&w->out, "filter");
-	WriteExpr(w, (Node *) agg->aggfilter);
-	AppendJsonString(&w->out, "type", ShortTypeName(agg->aggtype));
-	AppendJsonInt(&w->out, "loc", agg->location);
+	AppendJsonKey(&w->out, "having");
+	WriteExpr(w, query->havingQual);
+	w->grouped = false;
+
+	AppendJsonKey(&w->out, "group");
+	appendStringInfoChar(&w->out, '[');
+	foreach(lc, w->groups)
+		WriteGroup(w, lfirst(lc), NULL);
+	appendStringInfoChar(&w->out, ']');
+	AppendJsonKey(&w->out, "aggs");
+	appendStringInfoChar(&w->out, '[');
+	foreach(lc, w->aggs)
+	{
+		Aggref	   *agg = lfirst_node(Aggref, lc);
+
+		AppendJsonKey(&w->out, NULL);
+		WriteAggregate(w, agg, get_func_name(agg->aggfnoid));
+	}
+	appendStringInfoChar(&w->out, ']');
+	w->groups = groups;
+	w->aggs = aggs;
+}
+
+/* UNION, INTERSECT, EXCEPT: a tree whose leaves are subqueries */
+static void
+WriteSetOperation(Writer *w, Query *query, Node *node, bool top)
+{
+	static const char *const names[] = {
+		[SETOP_UNION] = "union",[SETOP_INTERSECT] = "intersect",[SETOP_EXCEPT] = "except"
+	};
+	SetOperationStmt *op;
+	ListCell   *type,
+			   *lc;
+
+	check_stack_depth();
+	if (IsA(node, RangeTblRef))
+	{
+		WriteLevel(w, rt_fetch(((RangeTblRef *) node)->rtindex, query->rtable)->subquery);
+		return;
+	}
+	op = castNode(SetOperationStmt, node);
+	appendStringInfoChar(&w->out, '{');
+	AppendJsonString(&w->out, "setop", names[op->op]);
+	AppendJsonBool(&w->out, "all", op->all);
+	AppendJsonKey(&w->out, "left");
+	WriteSetOperation(w, query, op->larg, false);
+	AppendJsonKey(&w->out, "right");
+	WriteSetOperation(w, query, op->rarg, false);
+	AppendJsonKey(&w->out, "columns");
+	appendStringInfoChar(&w->out, '[');
+	lc = list_head(query->targetList);
+	foreach(type, op->colTypes)
+	{
+		Oid			collation = list_nth_oid(op->colCollations, foreach_current_index(type));
+
+		CheckCollation(w, collation, NULL);
+		AppendJsonKey(&w->out, NULL);
+		appendStringInfoChar(&w->out, '{');
+		AppendJsonString(&w->out, "name", lc ? lfirst_node(TargetEntry, lc)->resname : NULL);
+		AppendJsonString(&w->out, "type", ShortTypeName(lfirst_oid(type)));
+		appendStringInfoChar(&w->out, '}');
+		if (lc)
+			lc = lnext(query->targetList, lc);
+	}
+	appendStringInfoChar(&w->out, ']');
+	if (top)
+		WriteLimits(w, query);
+	else
+		appendStringInfoString(&w->out, ",\"limit\":null,\"offset\":null");
 	appendStringInfoChar(&w->out, '}');
 }
 
-/* "group", "aggs": the target list of a release is its keys, then its aggregates (rewrite.c) */
+/* A level below the release. */
 static void
-WriteReleased(Writer *w, Query *query)
+WriteLevel(Writer *w, Query *query)
+{
+	Query	   *outer = w->query;
+	bool		grouped = w->grouped;
+
+	CheckLevel(w, query);
+	w->query = query;
+	w->grouped = false;
+	if (query->setOperations)
+		WriteSetOperation(w, query, query->setOperations, true);
+	else
+	{
+		appendStringInfoChar(&w->out, '{');
+		WriteSources(w, query);
+		WriteTargets(w, query);
+		AppendJsonBool(&w->out, "distinct", query->distinctClause != NIL);
+		WriteLimits(w, query);
+		appendStringInfoChar(&w->out, '}');
+	}
+	w->query = outer;
+	w->grouped = grouped;
+}
+
+/* The release itself: its target list is its keys, then its aggregates (rewrite.c). */
+static void
+WriteRelease(Writer *w, Query *query, List *argmax)
 {
 	ListCell   *lc;
 
+	CheckLevel(w, query);
+	w->query = query;
+	appendStringInfoChar(&w->out, '{');
+	WriteSources(w, query);
 	AppendJsonKey(&w->out, "group");
 	appendStringInfoChar(&w->out, '[');
 	foreach(lc, query->targetList)
 	{
 		TargetEntry *tle = lfirst_node(TargetEntry, lc);
 
-		if (tle->ressortgroupref == 0)
-			continue;
-		AppendJsonKey(&w->out, NULL);
-		appendStringInfoChar(&w->out, '{');
-		AppendJsonKey(&w->out, "expr");
-		if (OidIsValid(exprCollation((Node *) tle->expr)) && exprCollation((Node *) tle->expr) != DEFAULT_COLLATION_OID)
-			Refuse(w, exprLocation((Node *) tle->expr), "a collation",
-				   "Leave COLLATE out, here and in the table's definition.");
-		WriteExpr(w, (Node *) tle->expr);
-		AppendJsonString(&w->out, "name", tle->resname);
-		AppendJsonString(&w->out, "type", ShortTypeName(exprType((Node *) tle->expr)));
-		appendStringInfoChar(&w->out, '}');
+		if (tle->ressortgroupref != 0)
+			WriteGroup(w, (Node *) tle->expr, tle->resname);
 	}
 	appendStringInfoChar(&w->out, ']');
 	AppendJsonKey(&w->out, "aggs");
@@ -536,91 +474,32 @@ WriteReleased(Writer *w, Query *query)
 		WriteAggregate(w, castNode(Aggref, tle->expr), tle->resname);
 	}
 	appendStringInfoChar(&w->out, ']');
-}
-
-/* "targets": what an inner level hands up */
-static void
-WriteTargets(Writer *w, Query *query)
-{
-	ListCell   *lc;
-
-	appendStringInfoString(&w->out, ",\"group\":[],\"aggs\":[]");
-	AppendJsonKey(&w->out, "targets");
-	appendStringInfoChar(&w->out, '[');
-	foreach(lc, query->targetList)
+	if (argmax)
 	{
-		TargetEntry *tle = lfirst_node(TargetEntry, lc);
-
-		if (tle->resjunk)
-			continue;
-		AppendJsonKey(&w->out, NULL);
-		appendStringInfoChar(&w->out, '{');
-		AppendJsonString(&w->out, "name", tle->resname);
-		AppendJsonKey(&w->out, "expr");
-		WriteExpr(w, (Node *) tle->expr);
-		appendStringInfoChar(&w->out, '}');
+		AppendJsonKey(&w->out, "argmax");
+		appendStringInfo(&w->out, "{\"agg\":%d,\"of\":[", linitial_int(argmax));
+		for_each_from(lc, argmax, 1)
+		{
+			AppendJsonKey(&w->out, NULL);
+			appendStringInfo(&w->out, "%d", lfirst_int(lc));
+		}
+		appendStringInfoString(&w->out, "]}");
 	}
-	appendStringInfoChar(&w->out, ']');
-}
-
-static void
-WriteSelect(Writer *w, Query *query, bool release)
-{
-	Query	   *outer = w->query;
-	ListCell   *lc;
-
-	check_stack_depth();
-	if (query->commandType != CMD_SELECT)
-		Refuse(w, -1, "a statement that changes data", NULL);
-	if (query->rowMarks)
-		Refuse(w, -1, "FOR UPDATE or FOR SHARE", NULL);
-	if (query->groupingSets)
-		Refuse(w, -1, "GROUPING SETS, ROLLUP or CUBE", "Ask for each grouping in a query of its own.");
-	if (query->hasWindowFuncs)
-		Refuse(w, -1, "a window function", NULL);
-	if (query->hasTargetSRFs)
-		Refuse(w, -1, "a set-returning function", NULL);
-	if (!release && (query->hasAggs || query->groupClause))
-		Refuse(w, exprLocation((Node *) query->targetList), "an aggregate of an aggregate",
-			   "Ask for the inner aggregate as a release; the outer one is then ordinary SQL over it.");
-	if (query->limitOption == LIMIT_OPTION_WITH_TIES)
-		Refuse(w, -1, "FETCH FIRST ... WITH TIES", NULL);
-
-	w->query = query;
-	appendStringInfoChar(&w->out, '{');
-	AppendJsonKey(&w->out, "from");
-	appendStringInfoChar(&w->out, '[');
-	foreach(lc, query->jointree->fromlist)
-	{
-		AppendJsonKey(&w->out, NULL);
-		WriteRel(w, lfirst(lc));
-	}
-	appendStringInfoChar(&w->out, ']');
-	AppendJsonKey(&w->out, "where");
-	WriteExpr(w, query->jointree->quals);
-	if (release)
-		WriteReleased(w, query);
-	else
-		WriteTargets(w, query);
-	AppendJsonBool(&w->out, "distinct", query->distinctClause != NIL);
-	AppendJsonKey(&w->out, "limit");
-	WriteExpr(w, query->limitCount);
-	AppendJsonKey(&w->out, "offset");
-	WriteExpr(w, query->limitOffset);
+	AppendJsonBool(&w->out, "distinct", false);
+	WriteLimits(w, query);
 	appendStringInfoChar(&w->out, '}');
-	w->query = outer;
 }
 
 /* The members "tables" and "select" of a request. */
 char *
-SerialiseRelease(Query *release, const char *source, List **tables)
+SerialiseRelease(Query *release, List *argmax, const char *source, List **tables)
 {
 	Writer		w = {.source = source};
 	StringInfoData result;
 	ListCell   *lc;
 
 	initStringInfo(&w.out);
-	WriteSelect(&w, release, true);
+	WriteRelease(&w, release, argmax);
 
 	initStringInfo(&result);
 	appendStringInfoString(&result, "\"tables\":[");
