@@ -13,7 +13,7 @@ from privid.model import Span
 
 from .pool import Connection
 
-__all__ = ["Peak", "debit", "merged", "outside", "peak", "positions"]
+__all__ = ["Debit", "Peak", "debit", "merged", "peak", "positions"]
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:
@@ -40,30 +40,16 @@ def positions(spans: Iterable[Span], r_star: int) -> list[Span]:
     return merged((lo - r_star + 1, hi) for lo, hi in spans) if r_star else []
 
 
-def outside(spans: Sequence[Span], holes: Sequence[Span]) -> list[Span]:
-    """What of the spans lies in none of the holes; both disjoint and ascending.
-
-    >>> outside([(0, 10)], [(2, 3), (5, 20)])
-    [(0, 2), (3, 5)]
-    """
-    result: list[Span] = []
-    for lo, hi in spans:
-        for start, stop in holes:
-            if stop <= lo or start >= hi:
-                continue
-            if start > lo:
-                result.append((lo, start))
-            lo = stop
-        if lo < hi:
-            result.append((lo, hi))
-    return result
+#: positions [lo, hi) and what is charged there, as the text of a numeric
+Debit = tuple[int, int, str]
 
 
 @dataclass(frozen=True)
 class Peak:
-    """The most that is spent anywhere in some spans, and the first stretch of them where it is."""
+    """Where least remains: what is spent and what is to be charged there, and the first stretch of such positions."""
 
     spent: Decimal
+    charge: Decimal
     first: int
     next: int
 
@@ -71,36 +57,51 @@ class Peak:
     def amount(self) -> Fraction:
         return Fraction(self.spent)
 
+    @property
+    def after(self) -> Fraction:
+        return Fraction(self.spent) + Fraction(self.charge)
+
+
+#: An account is a step function of its own: the recording's, or what one share of it has consumed.
+_TABLES = {"ledger": ("privid.ledger", "recording"), "share": ("privid.share_ledger", "share")}
 
 _PEAK = """
-    SELECT step.spent, step.first,
-           least(span.hi, (SELECT n.frame FROM privid.ledger n WHERE n.recording = %(recording)s AND n.frame > step.first
+    SELECT step.spent, step.charge, step.first,
+           least(step.hi, (SELECT n.frame FROM {table} n WHERE n.{key} = %(account)s AND n.frame > step.first
                            ORDER BY n.frame LIMIT 1)) AS next
-    FROM unnest(%(lo)s::int8[], %(hi)s::int8[]) span(lo, hi)
-    CROSS JOIN LATERAL (
-        (SELECT span.lo AS first, l.spent FROM privid.ledger l
-         WHERE l.recording = %(recording)s AND l.frame <= span.lo ORDER BY l.frame DESC LIMIT 1)
-        UNION ALL
-        SELECT l.frame, l.spent FROM privid.ledger l
-        WHERE l.recording = %(recording)s AND l.frame > span.lo AND l.frame < span.hi
+    FROM (
+        SELECT found.spent, span.charge, found.first, span.hi
+        FROM unnest(%(lo)s::int8[], %(hi)s::int8[], %(charge)s::numeric[]) span(lo, hi, charge)
+        CROSS JOIN LATERAL (
+            SELECT span.lo AS first, coalesce((SELECT l.spent FROM {table} l WHERE l.{key} = %(account)s AND l.frame <= span.lo
+                                               ORDER BY l.frame DESC LIMIT 1), 0) AS spent
+            UNION ALL
+            SELECT l.frame, l.spent FROM {table} l
+            WHERE l.{key} = %(account)s AND l.frame > span.lo AND l.frame < span.hi
+        ) found
+        ORDER BY {order}, found.first
+        LIMIT 1
     ) step
-    ORDER BY step.spent DESC, step.first
-    LIMIT 1
 """
+_BY_CHARGE = "found.spent + span.charge DESC"
+#: by the greatest multiple of the charge that is still possible
+_BY_MULTIPLE = "(%(limit)s::numeric - found.spent) / span.charge"
 
 
-def peak(conn: Connection, recording: int, spans: Sequence[Span]) -> Peak | None:
-    """The most spent in the spans; None when the ledger has no step there."""
+def peak(conn: Connection, account: int, debits: Sequence[Debit], *, table: str = "ledger", limit: str | None = None) -> Peak | None:
+    """Where the debits would leave least; with a limit, where the least multiple of them would reach it. None without debits."""
+    name, key = _TABLES[table]
+    statement = _PEAK.format(table=name, key=key, order=_BY_CHARGE if limit is None else _BY_MULTIPLE)
     with conn.cursor(row_factory=class_row(Peak)) as cursor:
-        return cursor.execute(_PEAK, {"recording": recording, "lo": [lo for lo, _ in spans], "hi": [hi for _, hi in spans]}).fetchone()
+        return cursor.execute(statement.encode(), {"account": account, "limit": limit, **_arrays(debits)}).fetchone()
 
 
 # Sorted by what was looked up, so that all is looked up before the first row goes in: the lookups would trip over the new rows.
 _SPLIT = """
-    INSERT INTO privid.ledger (recording, frame, spent)
-    SELECT %(recording)s, level.frame, level.spent
+    INSERT INTO {table} ({key}, frame, spent)
+    SELECT %(account)s, level.frame, level.spent
     FROM (SELECT edge.frame,
-                 coalesce((SELECT l.spent FROM privid.ledger l WHERE l.recording = %(recording)s AND l.frame <= edge.frame
+                 coalesce((SELECT l.spent FROM {table} l WHERE l.{key} = %(account)s AND l.frame <= edge.frame
                            ORDER BY l.frame DESC LIMIT 1), 0) AS spent
           FROM unnest(%(edges)s::int8[]) edge(frame)) level
     ORDER BY level.spent, level.frame
@@ -109,29 +110,35 @@ _SPLIT = """
 # In the next two, OFFSET 0 keeps the planner from turning the lookups round: each span finds its steps by the key, whatever the
 # table's statistics say. The rows found cannot move meanwhile, because the recording is locked.
 _RAISE = """
-    UPDATE privid.ledger SET spent = spent + %(charge)s::numeric
-    WHERE ctid = ANY (ARRAY(
-        SELECT step.ctid FROM unnest(%(lo)s::int8[], %(hi)s::int8[]) span(lo, hi)
-        CROSS JOIN LATERAL (SELECT l.ctid FROM privid.ledger l
-                            WHERE l.recording = %(recording)s AND l.frame >= span.lo AND l.frame < span.hi OFFSET 0) step))
+    UPDATE {table} l SET spent = l.spent + step.charge
+    FROM (SELECT found.frame, span.charge FROM unnest(%(lo)s::int8[], %(hi)s::int8[], %(charge)s::numeric[]) span(lo, hi, charge)
+          CROSS JOIN LATERAL (SELECT s.frame FROM {table} s
+                              WHERE s.{key} = %(account)s AND s.frame >= span.lo AND s.frame < span.hi OFFSET 0) found
+          OFFSET 0) step
+    WHERE l.{key} = %(account)s AND l.frame = step.frame
 """
 # Steps inside a span rose alike and still differ from each other; only at the edges can two neighbours have become equal.
 _MERGE = """
-    DELETE FROM privid.ledger
+    DELETE FROM {table}
     WHERE ctid = ANY (ARRAY(
         SELECT step.ctid FROM unnest(%(edges)s::int8[]) edge(frame)
-        CROSS JOIN LATERAL (SELECT l.ctid, l.spent FROM privid.ledger l
-                            WHERE l.recording = %(recording)s AND l.frame = edge.frame OFFSET 0) step
-        WHERE step.spent = coalesce((SELECT p.spent FROM privid.ledger p WHERE p.recording = %(recording)s AND p.frame < edge.frame
+        CROSS JOIN LATERAL (SELECT l.ctid, l.spent FROM {table} l
+                            WHERE l.{key} = %(account)s AND l.frame = edge.frame OFFSET 0) step
+        WHERE step.spent = coalesce((SELECT p.spent FROM {table} p WHERE p.{key} = %(account)s AND p.frame < edge.frame
                                      ORDER BY p.frame DESC LIMIT 1), 0)))
 """
 
 
-def debit(conn: Connection, recording: int, spans: Sequence[Span], charge: str) -> None:
-    """Adds a charge over disjoint, not touching spans. The caller holds the recording's row lock and has checked the limit."""
-    if not spans:
+def debit(conn: Connection, account: int, debits: Sequence[Debit], *, table: str = "ledger") -> None:
+    """Adds charges over disjoint ascending spans. The caller holds the recording's row lock and has checked the limit."""
+    if not debits:
         return
-    values = {"recording": recording, "charge": charge, "lo": [lo for lo, _ in spans], "hi": [hi for _, hi in spans],
-              "edges": [edge for span in spans for edge in span]}
+    name, key = _TABLES[table]
+    edges = sorted({edge for lo, hi, _ in debits for edge in (lo, hi)})
+    values = {"account": account, "edges": edges, **_arrays(debits)}
     for statement in (_SPLIT, _RAISE, _MERGE):
-        conn.execute(statement, values)
+        conn.execute(statement.format(table=name, key=key).encode(), values)
+
+
+def _arrays(debits: Sequence[Debit]) -> dict[str, object]:
+    return {"lo": [lo for lo, _, _ in debits], "hi": [hi for _, hi, _ in debits], "charge": [charge for _, _, charge in debits]}

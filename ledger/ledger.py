@@ -12,11 +12,13 @@ from psycopg.types.json import Jsonb
 from privid.errors import BudgetExhausted, ExecutableInvalid, InvalidValue, VersionMismatch, WindowInvalid
 from privid.model import Camera, Executable, Key, Span
 
-from .account import Peak, debit, merged, peak, positions
-from .amounts import as_numeric, in_camera_unit, in_recording_unit, show
+from .account import Peak, debit, merged, peak
+from .amounts import as_numeric, in_camera_unit, show
+from .costs import debits, full_charge, limit, steps
 from .pool import Connection, Pool
 from .recordings import Recording, find_recording
 from .records import Claim, ReleaseRecord, StoredAnswer, outputs_as_json
+from .steps import Step, Use, uses_as_json
 
 __all__ = ["Ledger"]
 
@@ -36,19 +38,17 @@ class Ledger:
         """The number of the recording that the camera shows. Registers new footage and longer segments; refuses mixed footage."""
         return find_recording(self.pool, camera).id
 
-    def charged_frames(self, camera: Camera, spans: Sequence[Span]) -> int:
-        """How many positions a release that reads the spans is charged at, margin included."""
+    def charged_frames(self, camera: Camera, spans: Sequence[Span], uses: Sequence[Use] = ()) -> int:
+        """At how many positions a release that reads the spans is charged, margin included."""
         recording = find_recording(self.pool, camera)
-        return sum(hi - lo for lo, hi in self._positions(camera, recording, spans))
+        return sum(hi - lo for lo, hi, _ in self._steps(camera, recording, spans, uses))
 
-    def remaining(self, camera: Camera, spans: Sequence[Span]) -> Fraction:
+    def remaining(self, camera: Camera, spans: Sequence[Span], uses: Sequence[Use] = ()) -> Fraction:
         """The most epsilon that a release reading the spans can still be charged, in the camera's terms."""
         recording = find_recording(self.pool, camera)
-        charged = self._positions(camera, recording, spans)
-        if not charged:
-            return camera.epsilon
+        shared = self._steps(camera, recording, spans, uses)
         with self.pool.connection() as conn:
-            return _left(camera, recording, peak(conn, recording.id, charged))
+            return _left(conn, camera, recording, shared)[0]
 
     def charge(self, claims: Sequence[Claim], record: ReleaseRecord) -> int:
         """Checks and debits all claims and logs the release, or changes nothing. When this returns, the charge is on disk."""
@@ -70,25 +70,26 @@ class Ledger:
 
     def _charge_one(self, conn: Connection, release: int, number: int, claim: Claim, recording: Recording) -> None:
         camera, charge = claim.camera, "0"
-        charged = self._positions(camera, recording, claim.spans)
-        if charged:
-            charge = as_numeric(in_recording_unit(claim.epsilon, camera.k, recording.k), up=True)
-            most = peak(conn, recording.id, charged)
-            if (most.amount if most else 0) + Fraction(charge) > _limit(camera, recording):
-                raise _exhausted(claim, recording, charged, most)
-            debit(conn, recording.id, charged, charge)
+        shared = self._steps(camera, recording, claim.spans, claim.uses)
+        if shared:
+            charge = full_charge(claim.epsilon, camera, recording)
+            wanted = debits(shared, Fraction(charge))
+            most = peak(conn, recording.id, wanted)
+            if most is not None and most.after > limit(camera.epsilon, camera, recording):
+                raise _exhausted(conn, claim, recording, shared)
+            debit(conn, recording.id, wanted)
         conn.execute("""
             INSERT INTO privid.release_charges
-                (release, claim, camera, owner, server_oid, recording, shift, frames, r_star, epsilon, charge)
+                (release, claim, camera, owner, server_oid, recording, shift, frames, r_star, epsilon, charge, uses)
             VALUES (%s, %s, %s, %s, (SELECT oid FROM pg_foreign_server WHERE srvname = %s), %s, %s, %s::int8multirange, %s,
-                    %s::numeric, %s::numeric)""",
+                    %s::numeric, %s::numeric, %s)""",
             (release, number, camera.name, camera.owner, camera.name, recording.id, recording.shift,
              "{" + ",".join(f"[{lo},{hi})" for lo, hi in merged(claim.spans)) + "}", recording.r_star,
-             as_numeric(claim.epsilon, up=True) if charged else "0", charge))
+             as_numeric(claim.epsilon, up=True) if shared else "0", charge, Jsonb(uses_as_json(claim.uses)) if claim.uses else None))
 
-    def _positions(self, camera: Camera, recording: Recording, spans: Sequence[Span]) -> list[Span]:
-        """Positions on the recording's timeline that are checked and debited (PROOF.md, the simple rule)."""
-        return positions(recording.spans(spans), recording.r_star) if camera.r else []
+    def _steps(self, camera: Camera, recording: Recording, spans: Sequence[Span], uses: Sequence[Use]) -> list[Step]:
+        """What is checked and debited, as shares of the epsilon."""
+        return steps(camera, recording, spans, uses)
 
     # Releases --------------------------------------------------------------------------------------------------------
 
@@ -175,20 +176,21 @@ def _log(conn: Connection, record: ReleaseRecord) -> int:
     return row[0]
 
 
-def _limit(camera: Camera, recording: Recording) -> Fraction:
-    """What may be spent at every position, in the recording's unit, rounded down where it has no exact form."""
-    return Fraction(as_numeric(in_recording_unit(camera.epsilon, camera.k, recording.k), up=False))
+def _left(conn: Connection, camera: Camera, recording: Recording, shared: Sequence[Step]) -> tuple[Fraction, Peak | None]:
+    """The most epsilon that can still be charged in these shares, in the camera's terms, and where it is so little."""
+    if not shared:
+        return camera.epsilon, None
+    most = limit(camera.epsilon, camera, recording)
+    least = peak(conn, recording.id, debits(shared, Fraction(1)), limit=as_numeric(most, up=False))
+    assert least is not None
+    share = next(share for lo, hi, share in shared if lo <= least.first < hi)
+    return in_camera_unit(max((most - least.amount) / share, Fraction(0)), camera.k, recording.k), least
 
 
-def _left(camera: Camera, recording: Recording, most: Peak | None) -> Fraction:
-    left = _limit(camera, recording) - (most.amount if most else 0)
-    return in_camera_unit(max(left, Fraction(0)), camera.k, recording.k)
-
-
-def _exhausted(claim: Claim, recording: Recording, charged: Sequence[Span], most: Peak | None) -> BudgetExhausted:
+def _exhausted(conn: Connection, claim: Claim, recording: Recording, shared: Sequence[Step]) -> BudgetExhausted:
     camera = claim.camera
-    left = _left(camera, recording, most)
-    first, stop = (most.first, most.next) if most else charged[0]
+    left, least = _left(conn, camera, recording, shared)
+    first, stop = (least.first, least.next) if least else shared[0][:2]
     begins, ends = (camera.moment(frame - recording.shift).isoformat(sep=" ", timespec="milliseconds") for frame in (first, stop))
     return BudgetExhausted(
         f'budget of camera "{camera.name}" does not allow this release: epsilon {show(claim.epsilon)} requested, {show(left)} remaining',

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from fractions import Fraction
+from typing import Any, cast
 
 from psycopg.rows import class_row
 from psycopg.types.multirange import Multirange
@@ -13,9 +14,10 @@ from psycopg.types.multirange import Multirange
 from privid.errors import InvalidValue
 from privid.model import Camera, Span, VideoFile
 
-from .account import debit, merged, outside, positions
+from .account import debit, merged, positions
 from .amounts import as_numeric
 from .pool import Connection, Pool
+from .steps import Step, Use, difference, evenly, shares, uses_from_json
 
 __all__ = ["Recording", "find_recording", "footage_digest"]
 
@@ -170,14 +172,20 @@ def _lengthen(conn: Connection, recording: int, r: int) -> None:
     r_star = _one(conn, "SELECT r_star FROM privid.recordings WHERE id = %s FOR UPDATE", (recording,))
     if r_star >= r:
         return
-    # One query for all equal reads: their charges add up at the same places.
-    past = conn.execute("""SELECT frames, shift, sum(charge)::text FROM privid.release_charges
-                           WHERE recording = %s AND charge > 0 GROUP BY frames, shift""", (recording,)).fetchall()
-    for frames, shift, charge in past:
-        pieces = cast("Multirange[int]", frames)
-        read = merged((int(piece.lower or 0) + cast(int, shift), int(piece.upper or 0) + cast(int, shift)) for piece in pieces)
-        debit(conn, recording, outside(positions(read, r), positions(read, r_star)), str(charge))
+    # One row for all equal reads: their charges add up at the same places.
+    past = conn.execute("""SELECT frames, shift, sum(charge)::text, uses FROM privid.release_charges
+                           WHERE recording = %s AND charge > 0 GROUP BY frames, shift, uses""", (recording,)).fetchall()
+    for frames, shift, charge, uses in cast("list[tuple[Multirange[int], int, str, list[dict[str, Any]] | None]]", past):
+        read = merged((int(piece.lower or 0) + shift, int(piece.upper or 0) + shift) for piece in frames)
+        old, new = (_steps(read, uses_from_json(uses or []), shift, length) for length in (r_star, r))
+        amount = Fraction(charge)
+        debit(conn, recording, [(lo, hi, as_numeric(amount * share, up=True)) for lo, hi, share in difference(new, old)])
     conn.execute("UPDATE privid.recordings SET r_star = %s WHERE id = %s", (r, recording))
+
+
+def _steps(read: Sequence[Span], uses: Sequence[Use], shift: int, r_star: int) -> list[Step]:
+    exact = shares(uses, shift, r_star) if uses else None
+    return exact if exact is not None else evenly(positions(read, r_star))
 
 
 def _one(conn: Connection, statement: str, values: tuple[object, ...]) -> int:

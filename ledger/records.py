@@ -10,6 +10,8 @@ from typing import Any
 
 from privid.model import Camera, Key, Output, Span
 
+from .steps import Use
+
 __all__ = ["Claim", "ReleaseRecord", "StoredAnswer", "outputs_as_json"]
 
 
@@ -20,6 +22,8 @@ class Claim:
     camera: Camera
     spans: Sequence[Span]  # frames read, numbered as the camera does, without the margin
     epsilon: Fraction
+    #: the chunks of each table over the camera, when the release is linear: then it is charged by the exact rule
+    uses: Sequence[Use] = field(default=())
 
 
 @dataclass(frozen=True)

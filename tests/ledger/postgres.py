@@ -73,10 +73,11 @@ class Server:
         library = self.extension / pg_config("--pkglibdir").lstrip("/") / "privid.so"
         share.mkdir(parents=True)
         library.parent.mkdir(parents=True)
-        script = (ROOT / "sql" / "privid--0.1.0.sql").read_text()
+        scripts = ""
         for file in (ROOT / "sql").glob("privid*"):
             shutil.copy(file, share)
-        symbols = sorted(set(re.findall(r"'MODULE_PATHNAME', '(\w+)'", script)))
+            scripts += file.read_text()
+        symbols = sorted(set(re.findall(r"'MODULE_PATHNAME', '(\w+)'", scripts)))
         stub = self.directory / "stub.c"
         stub.write_text("#include \"postgres.h\"\n#include \"fmgr.h\"\nPG_MODULE_MAGIC;\n" + "".join(
             f"PG_FUNCTION_INFO_V1({name});\nDatum {name}(PG_FUNCTION_ARGS) {{ PG_RETURN_VOID(); }}\n" for name in symbols))

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from privid.errors import BudgetExhausted, InvalidValue, WindowInvalid
-from privid.ledger import Claim, account, amounts
+from privid.ledger import Claim, account, amounts, steps
 from privid.model import Camera, Span
 from tests.ledger.postgres import Database, camera, record
 
@@ -149,7 +149,7 @@ def test_a_claim_of_twenty_thousand_pieces_is_charged(database: Database) -> Non
     assert database.rows("SELECT count(*) FROM privid.ledger") == [(2 * len(spans),)]
 
 
-@pytest.mark.parametrize("module", [account, amounts], ids=lambda module: str(module.__name__))
+@pytest.mark.parametrize("module", [account, amounts, steps], ids=lambda module: str(module.__name__))
 def test_the_examples_in_the_docstrings_hold(module: ModuleType) -> None:
     tried = doctest.testmod(module)
     assert tried.attempted and not tried.failed

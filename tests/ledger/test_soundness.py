@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from privid.errors import BudgetExhausted
 from privid.ledger import Claim, Ledger
 from privid.ledger import ledger as ledger_module
-from privid.ledger.account import debit, positions
+from privid.ledger.account import Debit, debit, positions
 from privid.ledger.pool import Connection
 from privid.ledger.recordings import Recording
+from privid.ledger.steps import Step, Use, evenly
 from privid.model import Camera, Span
 from tests.ledger.postgres import Database, camera, record, video_file
 
@@ -45,14 +46,18 @@ MASKS = {"margin checked only": [(OPEN, (20, 120), Fraction(1)), (MASKED, (0, 10
          "own margin debited": [(OPEN, (0, 60), Fraction(1)), (MASKED, (80, 90), Fraction(1))]}
 
 
-def without_margin(conn: Connection, recording: int, spans: Sequence[Span], charge: str) -> None:
+def without_margin(conn: Connection, recording: int, debits: Sequence[Debit]) -> None:
     """The published rule: the margin is checked but not debited."""
-    debit(conn, recording, [(lo + CAMPUS.r - 1, hi) for lo, hi in spans], charge)
+    debit(conn, recording, [(lo + CAMPUS.r - 1, hi, charge) for lo, hi, charge in debits])
 
 
-def with_own_margin(self: Ledger, camera: Camera, recording: Recording, spans: Sequence[Span]) -> list[Span]:
+def with_own_margin(self: Ledger, camera: Camera, recording: Recording, spans: Sequence[Span], uses: Sequence[Use]) -> list[Step]:
     """Each camera with its own longest segment in place of the recording's."""
-    return positions(recording.spans(spans), camera.r)
+    return evenly(positions(recording.spans(spans), camera.r))
+
+
+def with_no_margin(self: Ledger, camera: Camera, recording: Recording, spans: Sequence[Span], uses: Sequence[Use]) -> list[Step]:
+    return evenly(recording.spans(spans))
 
 
 def test_the_sequence_that_overdraws_the_published_rule_is_refused(database: Database) -> None:
@@ -78,9 +83,9 @@ def test_two_lengths_over_one_footage_share_the_longer_margin(database: Database
 def test_with_margins_of_their_own_the_two_would_be_accepted(database: Database, case: list[tuple[Camera, Span, Fraction]],
                                                              monkeypatch: pytest.MonkeyPatch) -> None:
     if case is MASKS["margin checked only"]:
-        monkeypatch.setattr(Ledger, "_positions", lambda self, camera, recording, spans: recording.spans(spans))
+        monkeypatch.setattr(Ledger, "_steps", with_no_margin)
     else:
-        monkeypatch.setattr(Ledger, "_positions", with_own_margin)
+        monkeypatch.setattr(Ledger, "_steps", with_own_margin)
     assert accepted(database, case) == [True, True]
 
 

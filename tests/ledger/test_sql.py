@@ -261,7 +261,7 @@ def test_bins_of_time_are_reachable_without_the_schema(database: Database) -> No
 
 
 def test_the_version_and_the_standby_state_are_told(database: Database) -> None:
-    assert database.ledger.extension_version() == "0.1.0"
+    assert database.ledger.extension_version() == "0.2.0"
     assert database.ledger.in_recovery() is False
 
 
