@@ -118,6 +118,10 @@ extern uint64 planning_nonce;
 extern void InstallReleaseScan(void);
 extern Path *MakeReleasePath(PlannerInfo *root, RelOptInfo *rel, Index rti, int number);
 
+/* public.c */
+struct QueryEnvironment;
+extern struct QueryEnvironment *CopyPublicTables(Query *query);
+
 /* explain.c */
 struct ExplainState;
 extern void ExplainRelease(List *release, ParamListInfo params, const char *source, struct ExplainState *es);

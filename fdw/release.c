@@ -134,9 +134,9 @@ PlanRelease(PlannerInfo *root, RelOptInfo *rel, CustomPath *best_path,
 /* ------------------------------------------------------------------ the inner query */
 
 /*
- * Settings under which the inner query runs: nothing goes to the client, one
- * process, no compiler, no files, and values in a form that does not depend
- * on the session. The time zone stays, since it has a meaning in the query.
+ * Settings under which the inner query runs: nothing goes to the client nor
+ * into statistics, one process, no compiler, no files, and values in a form
+ * that does not depend on the session. The time zone stays, since it has a meaning in the query.
  */
 static void
 SetInnerSettings(void)
@@ -145,6 +145,7 @@ SetInnerSettings(void)
 		{"client_min_messages", "error"},
 		{"work_mem", "2000000kB"},
 		{"hash_mem_multiplier", "1"},
+		{"track_counts", "off"},
 		{"jit", "off"},
 		{"max_parallel_workers_per_gather", "0"},
 		{"DateStyle", "ISO, MDY"},
@@ -210,6 +211,8 @@ RunInner(Query *concrete, Release *release, StringInfo out)
 	Release    *outer = current_release;
 	uint64		outer_nonce = planning_nonce;
 	RowsReceiver receiver = {.out = out};
+	Query	   *inner = MakeTotal(concrete);
+	QueryEnvironment *env = CopyPublicTables(inner);
 	PlannedStmt *plan;
 	QueryDesc  *desc;
 
@@ -223,9 +226,9 @@ RunInner(Query *concrete, Release *release, StringInfo out)
 	{
 		current_release = release;
 		planning_nonce = release->nonce;
-		plan = PlanInner(MakeTotal(concrete));
+		plan = PlanInner(inner);
 		planning_nonce = outer_nonce;
-		desc = CreateQueryDesc(plan, "", GetActiveSnapshot(), InvalidSnapshot, &receiver.pub, NULL, NULL, 0);
+		desc = CreateQueryDesc(plan, "", GetActiveSnapshot(), InvalidSnapshot, &receiver.pub, NULL, env, 0);
 		ExecutorStart(desc, 0);
 		ExecutorRun(desc, ForwardScanDirection, 0, true);
 		ExecutorFinish(desc);

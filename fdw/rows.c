@@ -7,7 +7,12 @@
  */
 #include "privid.h"
 
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "catalog/pg_enum.h"
 #include "catalog/pg_type.h"
+#include "utils/fmgroids.h"
 #include "executor/tuptable.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
@@ -21,10 +26,17 @@ typedef enum ColumnKind
 	COLUMN_CHUNK, COLUMN_REGION, COLUMN_FLOAT8, COLUMN_BOOLEAN, COLUMN_TEXT, COLUMN_ENUM, COLUMN_DROPPED
 } ColumnKind;
 
+typedef struct EnumLabel
+{
+	NameData	label;
+	Oid			value;
+} EnumLabel;
+
 typedef struct ColumnReader
 {
 	ColumnKind	kind;
-	Oid			type;
+	EnumLabel  *labels;			/* of an enum: all of them, read beforehand */
+	int			label_count;
 	/* place in the current block */
 	const char *lengths;		/* text, enum: where the length of the next value is */
 	const char *data;			/* the next value */
@@ -46,6 +58,48 @@ struct RowReader
 	MemoryContext context;
 };
 
+/* All labels of an enum: looking them up one by one would touch the catalog as the rows come. */
+static void
+ReadLabels(ColumnReader *column, Oid type)
+{
+	Relation	rel = table_open(EnumRelationId, AccessShareLock);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	int			room = 16;
+
+	column->labels = palloc(sizeof(EnumLabel) * room);
+	ScanKeyInit(&key, Anum_pg_enum_enumtypid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(type));
+	scan = systable_beginscan(rel, EnumTypIdLabelIndexId, true, NULL, 1, &key);
+	while ((tuple = systable_getnext(scan)) != NULL)
+	{
+		Form_pg_enum form = (Form_pg_enum) GETSTRUCT(tuple);
+
+		if (column->label_count == room)
+			column->labels = repalloc(column->labels, sizeof(EnumLabel) * (room *= 2));
+		column->labels[column->label_count].label = form->enumlabel;
+		column->labels[column->label_count++].value = form->oid;
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+}
+
+static Oid
+FindLabel(ColumnReader *column, const char *label, uint32 length)
+{
+	for (int i = 0; i < column->label_count; i++)
+	{
+		const char *name = NameStr(column->labels[i].label);
+
+		if (strncmp(name, label, length) == 0 && length < NAMEDATALEN && name[length] == '\0')
+			return column->labels[i].value;
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_PRIVID_ENGINE),
+			 errmsg("the engine sent rows of another shape")));
+	return InvalidOid;			/* not reached */
+}
+
 RowReader *
 MakeRowReader(Relation rel)
 {
@@ -61,7 +115,6 @@ MakeRowReader(Relation rel)
 		Form_pg_attribute att = TupleDescAttr(desc, i);
 		ColumnReader *column = &reader->columns[i];
 
-		column->type = att->atttypid;
 		if (att->attisdropped)
 			column->kind = COLUMN_DROPPED;
 		else if (strcmp(NameStr(att->attname), "chunk") == 0)
@@ -75,7 +128,10 @@ MakeRowReader(Relation rel)
 		else if (att->atttypid == TEXTOID)
 			column->kind = COLUMN_TEXT;
 		else if (get_typtype(att->atttypid) == TYPTYPE_ENUM)
+		{
 			column->kind = COLUMN_ENUM;
+			ReadLabels(column, att->atttypid);
+		}
 		else
 			elog(ERROR, "unexpected type of column \"%s\"", NameStr(att->attname));
 	}
@@ -241,8 +297,7 @@ NextRow(RowReader *reader, TupleTableSlot *slot)
 				if (column->kind == COLUMN_TEXT)
 					slot->tts_values[i] = PointerGetDatum(cstring_to_text_with_len(column->data, length));
 				else
-					slot->tts_values[i] = DirectFunctionCall2(enum_in, CStringGetDatum(pnstrdup(column->data, length)),
-															  ObjectIdGetDatum(column->type));
+					slot->tts_values[i] = ObjectIdGetDatum(FindLabel(column, column->data, length));
 				column->data += length;
 				break;
 			case COLUMN_DROPPED:
