@@ -118,7 +118,8 @@ def _play(stack: Stack, truth: Any) -> None:
     _psql(stack, "analyst", "SELECT * FROM passers;", refused=True)
 
     _say("Each answer has used some of the camera's budget (10 at first). When it is used up, no more answers come.")
-    _psql(stack, "analyst", "SELECT camera, min(begins) AS from, max(ends) AS to, min(remaining) AS remaining FROM privid.budget GROUP BY 1;")
+    _psql(stack, "analyst", "SELECT camera, min(begins) AS from, max(ends) AS to, min(remaining) AS remaining\n"
+                            "  FROM privid.budget GROUP BY camera;")
 
 
 def _say(text: str) -> None:
