@@ -87,8 +87,10 @@ class Stack:
         with self._alone():
             engine = self.engine.stop()
             postgres = self.postgres.stop()
-            with contextlib.suppress(OSError):
-                self.postgres.mount_point.rmdir()
+            for outside in (self.postgres.mount_point, self.layout.run):
+                if not outside.is_relative_to(self.layout.data):
+                    with contextlib.suppress(OSError):
+                        outside.rmdir()  # made again by the next up
         return engine or postgres
 
     def pieces(self) -> list[Piece]:

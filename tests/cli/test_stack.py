@@ -173,6 +173,8 @@ def test_a_path_that_is_too_long_for_a_socket_works(start: Start) -> None:
     shutil.rmtree(stack.layout.run)  # as a reboot does with /tmp
     stack.up()
     assert stack.run("SELECT 1") == [(1,)]
+    run_privid("down", "--data", stack.data)
+    assert not stack.layout.run.exists()
 
 
 def test_a_directory_with_other_things_in_it_is_refused(tmp_path: Path) -> None:
