@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from privid.sandbox.lane import GUARD
 
 from .conftest import World
@@ -86,8 +87,8 @@ def test_a_program_that_misbehaves_becomes_rows_or_defaults_on_time(world: World
     source, count, total = PROGRAMS[doing]
     name = unique("hostile")
     world.stack.executable(name, source.encode())
-    world.stack.table(name, "open_calm", name, columns="chunk timestamptz, v float8 DEFAULT 5", max_rows="4", timeout=f"{int(SLOT * 1000)}ms",
-                      end="2026-03-01 06:00:02+00")
+    world.stack.table(name, "open_calm", name, columns="chunk timestamptz, v float8 DEFAULT 5", max_rows="4",
+                      timeout=f"{int(SLOT * 1000)}ms", end="2026-03-01 06:00:02+00")
     began = time.monotonic()
     rows = world.rows(f"SELECT count(*), sum(range(v, -10, 100)) FROM {name}")
     took = time.monotonic() - began
