@@ -5,6 +5,7 @@ Everything it does is SQL that is printed before it is run by psql; the same can
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import re
@@ -33,26 +34,30 @@ GRANT USAGE ON FOREIGN SERVER street TO analyst;"""
 
 _TABLE = """\
 CREATE FOREIGN TABLE IF NOT EXISTS passers (chunk timestamptz, kind text DEFAULT '', speed float8 DEFAULT 0)
-  SERVER street OPTIONS (executable 'count_people', begin '2026-03-01 08:00+00', "end" '2026-03-01 08:04+00',
+  SERVER street OPTIONS (executable 'count_people', begin '2026-03-01 08:00+00', "end" '2026-03-01 08:{end}+00',
                          chunk '5s', timeout '1s', max_rows '8');
 GRANT USAGE ON SCHEMA analyst TO owner; GRANT SELECT ON passers TO owner;   -- for the look at the truth below"""
 
 _QUERY = "SELECT minute(chunk), count(*) FROM passers WHERE kind = 'person' GROUP BY 1 ORDER BY 1;"
 
-#: what the query takes when no chunk has been run yet, in seconds: 48 slots of a second each, and their guards
-_QUERY_SECONDS = 55.0
+#: what the query takes for a second of video when no chunk has been run yet: a slot of a second for five of them, and its guard
+_SECONDS = 1.1 / 5
 
 
-def main() -> int:
+def main(given: list[str] | None = None) -> int:
     """The whole show; again it is quick, because the video, the rows of the chunks and the released answer are kept."""
+    parser = argparse.ArgumentParser(prog="demo", description="Show a private answer about a street.")
+    parser.add_argument("--data", type=Path, default=default_data().with_name("demo"), help="directory of the demonstration's stack")
+    parser.add_argument("--seconds", type=int, default=240, help="length of the scene, in multiples of 5")
+    arguments = parser.parse_args(given)
     began = time.monotonic()
-    stack = Stack(default_data().with_name("demo"))
+    stack = Stack(arguments.data)
     try:
         _begin_anew(stack)
         stack.up()
         (stack.layout.state / "demo").write_text(_edition())
-        truth = _scene(stack.layout.videos)
-        _play(stack, truth)
+        truth = _scene(stack.layout.videos, arguments.seconds)
+        _play(stack, truth, arguments.seconds)
     except CommandFailed as failure:
         print(f"demo: error: {failure.message}", file=sys.stderr)
         if failure.hint:
@@ -79,40 +84,40 @@ def _begin_anew(stack: Stack) -> None:
         shutil.rmtree(stack.layout.data)
 
 
-def _scene(videos: Path) -> Any:
+def _scene(videos: Path, seconds: int) -> Any:
     """Renders the street, once, and returns what a perfect observer of it knows."""
     video, known = videos / "street.mp4", videos / "street.json"
     if not (video.exists() and known.exists()):
         script = _EXAMPLES / "street.py"
         if not script.exists():
             raise CommandFailed("the examples are missing", "Run make demo in a checkout.")
-        code, output = _wait("rendering a street scene", 12.0, [sys.executable, str(script), str(videos)])
+        code, output = _wait("rendering a street scene", 12.0, [sys.executable, str(script), str(videos), "--seconds", str(seconds)])
         if code != 0:
             raise CommandFailed(f"could not render the street scene: {output.strip()}")
     return json.loads(known.read_text())
 
 
-def _play(stack: Stack, truth: Any) -> None:
+def _play(stack: Stack, truth: Any, seconds: int) -> None:
     minutes = [count["person"] for count in truth["per_minute"]]
-    _say(f"A camera films a street for {len(minutes)} minutes. Nobody is visible for longer than {truth['rho_seconds']} s at a time, so "
+    _say(f"A camera films a street for {seconds} seconds. Nobody is visible for longer than {truth['rho_seconds']} s at a time, so "
          "the owner registers it with rho = 4 s and K = 1: whoever passes once is protected.")
     _psql(stack, "owner", _CAMERA)
 
     _say("An analyst uploads a program that looks at the pixels of one chunk of video and counts who comes in, and makes a table of it: "
          "a row for each passer-by. The program is a stranger's, so it runs in a sandbox that sees 5 seconds at a time and nothing else.")
     _shell(stack, f"privid upload {_EXAMPLES.name}/count_people.py")
-    _psql(stack, "analyst", _TABLE)
+    _psql(stack, "analyst", _TABLE.format(end=f"{seconds // 60:02d}:{seconds % 60:02d}"))
 
     _say("What would it cost to ask how many people came by in each minute? EXPLAIN runs nothing and charges nothing.")
     _psql(stack, "analyst", f"SET privid.epsilon = 4;\nEXPLAIN {_QUERY}", plain=True)
 
     _say("The answer. The program runs once per chunk, in slots of fixed length, so that not even the time it takes tells anything.")
-    _psql(stack, "analyst", f"SET privid.epsilon = 4;\n{_QUERY}", seconds=_QUERY_SECONDS)
+    _psql(stack, "analyst", f"SET privid.epsilon = 4;\n{_QUERY}", seconds=_SECONDS * seconds)
 
     _say("How good is it? Only the camera's owner may look at what the program really said:")
     _psql(stack, "owner", f"SET privid.raw = on;\n{_QUERY.replace('FROM passers', 'FROM analyst.passers')}")
-    _say(f"The scene was drawn with {', '.join(map(str, minutes[:-1]))} and {minutes[-1]} people in its minutes. Four minutes are "
-         "little to hide in; over a day the same noise would hardly be seen.")
+    _say(f"The people in the minutes of the scene, as it was drawn: {', '.join(map(str, minutes))}. Some minutes are little to hide in; "
+         "over a day the same noise would hardly be seen.")
 
     _say("The analyst sees no rows:")
     _psql(stack, "analyst", "SELECT * FROM passers;", refused=True)
