@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-__all__ = ["DECIMALS", "as_numeric", "in_camera_unit", "in_recording_unit", "show"]
+__all__ = ["DECIMALS", "as_numeric", "as_text", "in_camera_unit", "in_recording_unit", "show"]
 
 #: decimals that are kept of a number which has no shorter exact decimal form
 DECIMALS = 30
@@ -25,6 +25,16 @@ def as_numeric(value: Fraction, *, up: bool) -> str:
     scaled = value * 10**DECIMALS
     whole = -(-scaled.numerator // scaled.denominator) if up else scaled.numerator // scaled.denominator
     return f"{whole}e-{DECIMALS}"
+
+
+def as_text(value: Fraction) -> str:
+    """A decimal number for other programs, rounded up after 18 decimals.
+
+    >>> as_text(Fraction(1, 2)), as_text(Fraction(1, 3))
+    ('0.5', '0.333333333333333334')
+    """
+    whole, rest = divmod(-(-value.numerator * 10**18 // value.denominator), 10**18)
+    return f"{whole}.{rest:018d}".rstrip("0").rstrip(".")
 
 
 def in_recording_unit(epsilon: Fraction, camera_k: int, recording_k: int) -> Fraction:

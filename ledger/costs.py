@@ -11,9 +11,9 @@ from privid.model import Camera, Span
 from .account import Debit, positions
 from .amounts import as_numeric, in_recording_unit
 from .recordings import Recording
-from .steps import Step, Use, evenly, shares
+from .steps import Step, Use, evenly, logged_steps, shares
 
-__all__ = ["debits", "full_charge", "limit", "steps"]
+__all__ = ["brief_steps", "debits", "full_charge", "limit", "logged_steps", "steps"]
 
 
 def steps(camera: Camera, recording: Recording, spans: Sequence[Span], uses: Sequence[Use]) -> list[Step]:
@@ -22,6 +22,14 @@ def steps(camera: Camera, recording: Recording, spans: Sequence[Span], uses: Seq
     if not camera.r or not spans:
         return []
     exact = shares(uses, recording.shift, recording.r_star) if uses else None
+    return exact if exact is not None else evenly(positions(recording.spans(spans), recording.r_star))
+
+
+def brief_steps(camera: Camera, recording: Recording, spans: Sequence[Span], uses: Sequence[Use]) -> list[Step]:
+    """The same rounded up to few pieces."""
+    if not camera.r or not spans:
+        return []
+    exact = shares(uses, recording.shift, recording.r_star, at_most=100) if uses else None
     return exact if exact is not None else evenly(positions(recording.spans(spans), recording.r_star))
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from fractions import Fraction
-from typing import cast
+from pathlib import Path
+from typing import Any, cast
 
 from psycopg.types.json import Jsonb
 
@@ -13,11 +14,13 @@ from privid.errors import BudgetExhausted, ExecutableInvalid, InvalidValue, Vers
 from privid.model import Camera, Executable, Key, Span
 
 from .account import Peak, debit, merged, peak
-from .amounts import as_numeric, in_camera_unit, show
-from .costs import debits, full_charge, limit, steps
+from .amounts import as_numeric, as_text, in_camera_unit, show
+from .costs import brief_steps, debits, full_charge, limit, steps
+from .mark import Mark
 from .pool import Connection, Pool
 from .recordings import Recording, find_recording
 from .records import Claim, ReleaseRecord, StoredAnswer, outputs_as_json
+from .sharing import charge_share, share_left
 from .steps import Step, Use, uses_as_json
 
 __all__ = ["Ledger"]
@@ -26,8 +29,9 @@ __all__ = ["Ledger"]
 class Ledger:
     """Safe to use from many threads. Every method raises EngineUnavailable while PostgreSQL cannot be reached."""
 
-    def __init__(self, conninfo: str, size: int = 4) -> None:
+    def __init__(self, conninfo: str, size: int = 4, mark: Path | None = None) -> None:
         self.pool = Pool(conninfo, size)
+        self.mark = Mark(mark)
 
     def close(self) -> None:
         self.pool.close()
@@ -43,12 +47,24 @@ class Ledger:
         recording = find_recording(self.pool, camera)
         return sum(hi - lo for lo, hi, _ in self._steps(camera, recording, spans, uses))
 
-    def remaining(self, camera: Camera, spans: Sequence[Span], uses: Sequence[Use] = ()) -> Fraction:
-        """The most epsilon that a release reading the spans can still be charged, in the camera's terms."""
+    def remaining(self, camera: Camera, spans: Sequence[Span], uses: Sequence[Use] = (), role: str | None = None) -> Fraction:
+        """The most epsilon that a release reading the spans (for a role) can still be charged, in the camera's terms."""
         recording = find_recording(self.pool, camera)
         shared = self._steps(camera, recording, spans, uses)
         with self.pool.connection() as conn:
-            return _left(conn, camera, recording, shared)[0]
+            left = _left(conn, camera, recording, shared)[0]
+            mine = None if role is None else share_left(conn, camera, recording, role, shared)
+            return left if mine is None else min(left, mine)
+
+    def preview(self, claim: Claim, role: str) -> dict[str, Any]:
+        """What a claim would be charged where, for EXPLAIN: in the camera's own frames, in few pieces and never less than it is."""
+        camera = claim.camera
+        recording = find_recording(self.pool, camera)
+        shared = [] if not claim.epsilon else brief_steps(camera, recording, claim.spans, claim.uses)
+        with self.pool.connection() as conn:
+            mine = share_left(conn, camera, recording, role, shared)
+        return {"Camera": camera.name, "Epsilon": as_text(claim.epsilon), "Share Remaining": None if mine is None else as_text(mine),
+                "Where": [[lo - recording.shift, hi - recording.shift, as_text(share)] for lo, hi, share in shared]}
 
     def charge(self, claims: Sequence[Claim], record: ReleaseRecord) -> int:
         """Checks and debits all claims and logs the release, or changes nothing. When this returns, the charge is on disk."""
@@ -58,18 +74,20 @@ class Ledger:
             _check(claim)
         places = [find_recording(self.pool, claim.camera) for claim in claims]
         with self.pool.transaction() as conn:
+            self.mark.check(conn)
             # In the order of their numbers, so that no two releases wait for each other. r_star may have grown since it was looked up.
             locked = conn.execute("SELECT id, r_star FROM privid.recordings WHERE id = ANY (%s) ORDER BY id FOR UPDATE",
                                   ([place.id for place in places],)).fetchall()
             r_stars = dict(cast("list[tuple[int, int]]", locked))
             places = [Recording(place.id, place.k, r_stars[place.id], place.shift) for place in places]
-            release = _log(conn, record)
+            release, at = _log(conn, record)
             for number, (claim, place) in enumerate(zip(claims, places, strict=True)):
-                self._charge_one(conn, release, number, claim, place)
+                self._charge_one(conn, release, number, claim, place, record.role)
+        self.mark.note(release, at)
         return release
 
-    def _charge_one(self, conn: Connection, release: int, number: int, claim: Claim, recording: Recording) -> None:
-        camera, charge = claim.camera, "0"
+    def _charge_one(self, conn: Connection, release: int, number: int, claim: Claim, recording: Recording, role: str) -> None:
+        camera, charge, share = claim.camera, "0", None
         shared = self._steps(camera, recording, claim.spans, claim.uses)
         if shared:
             charge = full_charge(claim.epsilon, camera, recording)
@@ -77,15 +95,17 @@ class Ledger:
             most = peak(conn, recording.id, wanted)
             if most is not None and most.after > limit(camera.epsilon, camera, recording):
                 raise _exhausted(conn, claim, recording, shared)
+            share = charge_share(conn, camera, recording, role, shared, charge, claim.epsilon)
             debit(conn, recording.id, wanted)
         conn.execute("""
             INSERT INTO privid.release_charges
-                (release, claim, camera, owner, server_oid, recording, shift, frames, r_star, epsilon, charge, uses)
+                (release, claim, camera, owner, server_oid, recording, shift, frames, r_star, epsilon, charge, uses, share)
             VALUES (%s, %s, %s, %s, (SELECT oid FROM pg_foreign_server WHERE srvname = %s), %s, %s, %s::int8multirange, %s,
-                    %s::numeric, %s::numeric, %s)""",
+                    %s::numeric, %s::numeric, %s, %s)""",
             (release, number, camera.name, camera.owner, camera.name, recording.id, recording.shift,
              "{" + ",".join(f"[{lo},{hi})" for lo, hi in merged(claim.spans)) + "}", recording.r_star,
-             as_numeric(claim.epsilon, up=True) if shared else "0", charge, Jsonb(uses_as_json(claim.uses)) if claim.uses else None))
+             as_numeric(claim.epsilon, up=True) if shared else "0", charge,
+             Jsonb(uses_as_json(claim.uses)) if claim.uses else None, share))
 
     def _steps(self, camera: Camera, recording: Recording, spans: Sequence[Span], uses: Sequence[Use]) -> list[Step]:
         """What is checked and debited, as shares of the epsilon."""
@@ -166,14 +186,13 @@ def _check(claim: Claim) -> None:
                            hint="Run SET privid.epsilon = 0.1, for example.")
 
 
-def _log(conn: Connection, record: ReleaseRecord) -> int:
+def _log(conn: Connection, record: ReleaseRecord) -> tuple[int, datetime]:
     row = conn.execute("""
         INSERT INTO privid.release_log (role, role_oid, query, canonical, reuse_key, epsilon, mechanism, outputs)
-        VALUES (%s, (SELECT oid FROM pg_roles WHERE rolname = %s), %s, %s, %s, %s::numeric, %s, %s) RETURNING id""",
+        VALUES (%s, (SELECT oid FROM pg_roles WHERE rolname = %s), %s, %s, %s, %s::numeric, %s, %s) RETURNING id, at""",
         (record.role, record.role, record.query, record.canonical, record.key, as_numeric(record.epsilon, up=True), record.mechanism,
          Jsonb(outputs_as_json(record.outputs)))).fetchone()
-    assert row is not None and isinstance(row[0], int)
-    return row[0]
+    return cast("tuple[int, datetime]", row)
 
 
 def _left(conn: Connection, camera: Camera, recording: Recording, shared: Sequence[Step]) -> tuple[Fraction, Peak | None]:

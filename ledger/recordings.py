@@ -9,15 +9,16 @@ from fractions import Fraction
 from typing import Any, cast
 
 from psycopg.rows import class_row
+from psycopg.types.json import Jsonb
 from psycopg.types.multirange import Multirange
 
-from privid.errors import InvalidValue
 from privid.model import Camera, Span, VideoFile
 
-from .account import debit, merged, positions
+from .account import debit, merged
 from .amounts import as_numeric
+from .placing import Place, find_place, known_files, refuse_repeated, replaced
 from .pool import Connection, Pool
-from .steps import Step, Use, difference, evenly, shares, uses_from_json
+from .steps import difference, logged_steps
 
 __all__ = ["Recording", "find_recording", "footage_digest"]
 
@@ -34,14 +35,6 @@ class Recording:
     def spans(self, spans: Sequence[Span]) -> list[Span]:
         """A camera's frames on the recording's timeline."""
         return [(lo + self.shift, hi + self.shift) for lo, hi in spans]
-
-
-@dataclass(frozen=True)
-class _Known:
-    sha256: str
-    recording: int
-    first_frame: int
-    frames: int
 
 
 def footage_digest(camera: Camera) -> str:
@@ -88,22 +81,21 @@ def _lookup(conn: Connection, camera: Camera, digest: str) -> Recording | None:
 
 def _register(conn: Connection, camera: Camera, digest: str) -> Recording:
     conn.execute("LOCK TABLE privid.footage IN SHARE ROW EXCLUSIVE MODE")  # one registration at a time
-    files = camera.footage.files
-    _refuse_repeated(camera)
-    with conn.cursor(row_factory=class_row(_Known)) as cursor:
-        rows = cursor.execute("SELECT sha256, recording, first_frame, frames FROM privid.recording_files WHERE sha256 = ANY (%s)",
-                              ([f.sha256 for f in files],)).fetchall()
-    known = {row.sha256: row for row in rows}
-    if known:
-        recording, shift = _place(camera, known)
-    else:
-        # What protects no one (K = 0) is never charged; its unit only has to be some number.
-        recording, shift = _one(conn, "INSERT INTO privid.recordings (k) VALUES (%s) RETURNING id", (max(camera.k, 1),)), 0
-    new = [f for f in files if f.sha256 not in known]
-    _refuse_taken(conn, camera, recording, shift, new)
+    conn.execute("SELECT privid.reconcile_cameras('', false)")  # what changed while nobody looked
+    refuse_repeated(camera)
+    known = known_files(conn, camera)
+    place = find_place(conn, camera, known)
+    event = "footage known"
+    if place is None:
+        place, event = _new_recording(conn, camera), "footage registered"
+    new = [f for f in camera.footage.files if f.sha256 not in known]
+    over = replaced(conn, place, new)
+    if new and event == "footage known":
+        event = "footage replaced" if over else "footage added"
     with conn.cursor() as writer:
-        writer.executemany("INSERT INTO privid.recording_files (sha256, recording, first_frame, frames) VALUES (%s, %s, %s, %s)",
-                           [(f.sha256, recording, f.first_frame + shift, f.frames) for f in new])
+        writer.executemany("INSERT INTO privid.recording_files (sha256, recording, first_frame, frames, path) VALUES (%s, %s, %s, %s, %s)",
+                           [(f.sha256, place.recording, f.first_frame + place.shift, f.frames, f.path) for f in new])
+    facts = {**_facts(camera, digest), "recording": place.recording, "shift": place.shift}
     conn.execute("""
         INSERT INTO privid.footage (camera, digest, recording, shift, frames, fps_numerator, fps_denominator, width, height, starts,
                                     rho, k, epsilon)
@@ -112,59 +104,29 @@ def _register(conn: Connection, camera: Camera, digest: str) -> Recording:
         ON CONFLICT (camera) DO UPDATE SET digest = excluded.digest, recording = excluded.recording, shift = excluded.shift,
             frames = excluded.frames, fps_numerator = excluded.fps_numerator, fps_denominator = excluded.fps_denominator,
             width = excluded.width, height = excluded.height, starts = excluded.starts, rho = excluded.rho, k = excluded.k,
-            epsilon = excluded.epsilon""", {**_facts(camera, digest), "recording": recording, "shift": shift})
-    _lengthen(conn, recording, camera.r)
+            epsilon = excluded.epsilon""", facts)
+    # Content that lies between two frames of what it replaces may show an event one frame further along.
+    _lengthen(conn, place.recording, camera.r + (1 if place.loose and camera.r else 0))
+    _note(conn, camera, event, place, new, over)
     found = _lookup(conn, camera, digest)
     assert found is not None
     return found
 
 
-def _refuse_repeated(camera: Camera) -> None:
-    """The same content at two places would be one event seen twice and charged once."""
-    seen: dict[str, VideoFile] = {}
-    for file in camera.footage.files:
-        first = seen.setdefault(file.sha256, file)
-        if first is not file:
-            raise InvalidValue(f'source of camera "{camera.name}" holds the same footage twice',
-                               detail=f'Files "{first.path}" and "{file.path}" have the same content.',
-                               hint="Remove one of them from the source.")
+def _new_recording(conn: Connection, camera: Camera) -> Place:
+    # What protects no one (K = 0) is never charged; its unit only has to be some number.
+    fps = camera.footage.fps
+    values = (max(camera.k, 1), camera.starts, fps.numerator, fps.denominator)
+    statement = "INSERT INTO privid.recordings (k, starts, fps_numerator, fps_denominator) VALUES (%s, %s, %s, %s) RETURNING id"
+    return Place(_one(conn, statement, values), 0)
 
 
-def _place(camera: Camera, known: dict[str, _Known]) -> tuple[int, int]:
-    """The one recording and shift that all known files agree on."""
-    old = [(file, known[file.sha256]) for file in camera.footage.files if file.sha256 in known]
-    first, there = old[0]
-    shift = there.first_frame - first.first_frame
-    for file, place in old:
-        if place.recording != there.recording:
-            raise InvalidValue(f'source of camera "{camera.name}" mixes footage of two recordings',
-                               detail=f'File "{first.path}" belongs to recording {there.recording}, file "{file.path}" to recording '
-                                      f"{place.recording}; each has a budget of its own.",
-                               hint="Give each recording a camera of its own.")
-        if place.frames != file.frames:
-            raise InvalidValue(f'file "{file.path}" of camera "{camera.name}" has {file.frames} frames, but had {place.frames} when it '
-                               "was first registered", hint="Use the same decoder and frame rate as then.")
-        if place.first_frame - file.first_frame != shift:
-            raise InvalidValue(f'files of camera "{camera.name}" do not lie as they did when they were first registered',
-                               detail=f'From file "{first.path}" to file "{file.path}" there are {file.first_frame - first.first_frame} '
-                                      f"frames, then there were {place.first_frame - there.first_frame}.",
-                               hint="Keep the order of the files and leave none out between two others.")
-    return there.recording, shift
-
-
-def _refuse_taken(conn: Connection, camera: Camera, recording: int, shift: int, new: Sequence[VideoFile]) -> None:
-    """Two contents at one place of a timeline would share a charge that only one of them caused."""
-    lo, hi = [f.first_frame + shift for f in new], [f.first_frame + f.frames + shift for f in new]
-    taken = conn.execute("""
-        SELECT place.n FROM unnest(%s::int8[], %s::int8[]) WITH ORDINALITY place(lo, hi, n)
-        JOIN privid.recording_files f ON f.recording = %s AND f.first_frame < place.hi AND f.first_frame + f.frames > place.lo
-        ORDER BY place.n LIMIT 1""", (lo, hi, recording)).fetchone()
-    if taken is not None:
-        file = new[int(str(taken[0])) - 1]
-        raise InvalidValue(f'file "{file.path}" of camera "{camera.name}" lies where the recording has other footage',
-                           detail=f"Recording {recording} already has another file for frames {file.first_frame} to "
-                                  f"{file.first_frame + file.frames - 1} of the camera.",
-                           hint="New files can be added before or after those already registered, not in their place.")
+def _note(conn: Connection, camera: Camera, event: str, place: Place, new: Sequence[VideoFile], over: Sequence[str]) -> None:
+    """What the engine applies from now on, in the history that nobody can rewrite."""
+    details = {"recording": place.recording, "shift": place.shift, "frames": camera.footage.frames, "rho": str(camera.rho), "k": camera.k,
+               "epsilon": str(camera.epsilon), "starts": camera.starts.isoformat(),
+               "files": [{"path": f.path, "sha256": f.sha256} for f in new], "replaced": list(over)}
+    conn.execute("SELECT privid.write_history('engine', 'engine', %s, %s, %s)", (camera.name, event, Jsonb(details)))
 
 
 def _lengthen(conn: Connection, recording: int, r: int) -> None:
@@ -173,19 +135,19 @@ def _lengthen(conn: Connection, recording: int, r: int) -> None:
     if r_star >= r:
         return
     # One row for all equal reads: their charges add up at the same places.
-    past = conn.execute("""SELECT frames, shift, sum(charge)::text, uses FROM privid.release_charges
-                           WHERE recording = %s AND charge > 0 GROUP BY frames, shift, uses""", (recording,)).fetchall()
-    for frames, shift, charge, uses in cast("list[tuple[Multirange[int], int, str, list[dict[str, Any]] | None]]", past):
+    past = conn.execute("""
+        SELECT c.frames, c.shift, sum(c.charge)::text, c.uses, a.id
+        FROM privid.release_charges c LEFT JOIN privid.share_accounts a ON a.recording = c.recording AND a.role = c.share
+        WHERE c.recording = %s AND c.charge > 0 GROUP BY c.frames, c.shift, c.uses, a.id""", (recording,)).fetchall()
+    for frames, shift, charge, uses, share in cast("list[tuple[Multirange[int], int, str, list[dict[str, Any]] | None, int | None]]", past):
         read = merged((int(piece.lower or 0) + shift, int(piece.upper or 0) + shift) for piece in frames)
-        old, new = (_steps(read, uses_from_json(uses or []), shift, length) for length in (r_star, r))
+        old, new = (logged_steps(read, uses, shift, length) for length in (r_star, r))
         amount = Fraction(charge)
-        debit(conn, recording, [(lo, hi, as_numeric(amount * share, up=True)) for lo, hi, share in difference(new, old)])
+        more = [(lo, hi, as_numeric(amount * part, up=True)) for lo, hi, part in difference(new, old)]
+        debit(conn, recording, more)
+        if share is not None:
+            debit(conn, share, more, table="share")
     conn.execute("UPDATE privid.recordings SET r_star = %s WHERE id = %s", (r, recording))
-
-
-def _steps(read: Sequence[Span], uses: Sequence[Use], shift: int, r_star: int) -> list[Step]:
-    exact = shares(uses, shift, r_star) if uses else None
-    return exact if exact is not None else evenly(positions(read, r_star))
 
 
 def _one(conn: Connection, statement: str, values: tuple[object, ...]) -> int:

@@ -11,7 +11,9 @@ from typing import Any
 
 from privid.model import Grid, Span
 
-__all__ = ["MAX_PIECES", "Step", "Use", "difference", "evenly", "shares", "uses_as_json", "uses_from_json"]
+from .account import positions
+
+__all__ = ["MAX_PIECES", "Step", "Use", "difference", "evenly", "logged_steps", "shares", "uses_as_json"]
 
 #: a charge of more pieces than this is rounded up to one of fewer: the ledger must not grow with the number of chunks
 MAX_PIECES = 10_000
@@ -53,7 +55,7 @@ def evenly(positions: Iterable[Span]) -> list[Step]:
     return [(lo, hi, Fraction(1)) for lo, hi in positions]
 
 
-def shares(uses: Sequence[Use], shift: int, r_star: int) -> list[Step] | None:
+def shares(uses: Sequence[Use], shift: int, r_star: int, at_most: int | None = None) -> list[Step] | None:
     """The exact rule for a release over these tables of one camera; None where it would have too many pieces.
 
     With several tables it is the greatest of their shares: whatever the weights with which they enter a linear release, no segment
@@ -63,8 +65,9 @@ def shares(uses: Sequence[Use], shift: int, r_star: int) -> list[Step] | None:
     [(-3, 2, Fraction(1, 2)), (2, 5, Fraction(1, 1)), (5, 10, Fraction(1, 2))]
     """
     found: list[list[Step]] = []
+    at_most = MAX_PIECES if at_most is None else at_most
     for use in uses:
-        met = _met(use)
+        met = _met(use, at_most)
         if met is None:
             return None
         met = _greatest_within([(lo + shift, hi + shift, n) for lo, hi, n in met], r_star - use.r)
@@ -72,7 +75,13 @@ def shares(uses: Sequence[Use], shift: int, r_star: int) -> list[Step] | None:
             met = [(lo, hi, min(n * use.pieces, use.most)) for lo, hi, n in met]
         found.append(_joined((lo, hi, Fraction(n, use.most)) for lo, hi, n in met))
     steps = found[0] if len(found) == 1 else _upper([piece for steps in found for piece in steps])
-    return steps if len(steps) <= MAX_PIECES else None
+    return steps if len(steps) <= at_most else None
+
+
+def logged_steps(read: Sequence[Span], uses: Sequence[dict[str, Any]] | None, shift: int, r_star: int) -> list[Step]:
+    """The same for a release of the past: `read` on the recording's timeline, `uses` as the log has them."""
+    exact = shares(_uses_from_json(uses), shift, r_star) if uses else None
+    return exact if exact is not None else evenly(positions(read, r_star))
 
 
 def difference(new: Sequence[Step], old: Sequence[Step]) -> list[Step]:
@@ -99,14 +108,14 @@ def _neighbours(grid: Grid, r: int) -> int:
     return -(-(r + grid.size - 1) // grid.step)
 
 
-def _met(use: Use) -> list[tuple[int, int, int]] | None:
+def _met(use: Use, at_most: int) -> list[tuple[int, int, int]] | None:
     """How many chunks a piece of r frames meets, by its first frame. Where chunks are many, what lies between the ramps at both ends of a
     run is taken as if every piece met as many as any does."""
     grid, r = use.grid, use.r
     count = sum(hi - lo for lo, hi in use.chunks)
     m = _neighbours(grid, r)
-    ramp = None if 2 * count <= MAX_PIECES else m
-    if ramp is not None and 2 * sum(min(hi - lo, m) for lo, hi in use.chunks) > MAX_PIECES:
+    ramp = None if 2 * count <= at_most else m
+    if ramp is not None and 2 * sum(min(hi - lo, m) for lo, hi in use.chunks) > at_most:
         return None
     jumps: dict[int, int] = {}
     for lo, hi in use.chunks:
@@ -163,6 +172,6 @@ def uses_as_json(uses: Sequence[Use]) -> list[dict[str, Any]]:
              "r": u.r, "most": u.most, "pieces": u.pieces} for u in uses]
 
 
-def uses_from_json(kept: Sequence[dict[str, Any]]) -> list[Use]:
+def _uses_from_json(kept: Sequence[dict[str, Any]]) -> list[Use]:
     return [Use(Grid(u["first"], u["count"], u["size"], u["step"]), tuple((lo, hi) for lo, hi in u["chunks"]), u["r"], u["most"],
                 u["pieces"]) for u in kept]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from fractions import Fraction
 
 import pytest
@@ -38,10 +39,47 @@ def test_dropping_and_creating_a_server_again_keeps_the_budget(database: Databas
     assert database.ledger.remaining(campus, [(0, 100)]) == HALF
 
 
-def test_a_new_server_of_the_same_name_with_other_footage_has_its_own_budget(database: Database) -> None:
-    charge(database, camera(files="a"), HALF, (0, 100))
-    assert database.ledger.remaining(camera(files="b"), [(0, 100)]) == 1
-    assert database.ledger.remaining(camera(files="a"), [(0, 100)]) == HALF
+def test_a_re_encoded_file_in_the_place_of_another_has_no_fresh_budget(database: Database) -> None:
+    charge(database, camera(files="a"), HALF, (0, 50))
+    assert database.ledger.remaining(camera(files="b"), [(0, 50)]) == HALF
+    assert database.ledger.remaining(camera(files="b"), [(53, 100)]) == 1
+    charge(database, camera(files="b"), Fraction(1, 4), (0, 50))
+    assert database.ledger.remaining(camera(files="a"), [(0, 50)]) == Fraction(1, 4)  # nor has the old one when it comes back
+    assert [row[0] for row in database.rows("SELECT event FROM privid.history WHERE camera = 'campus' ORDER BY id")][:2] == [
+        "footage registered", "footage replaced"]
+
+
+def test_a_file_replaced_under_its_path_has_no_fresh_budget_under_another_name(database: Database) -> None:
+    charge(database, camera("campus", files="a"), HALF, (0, 50))
+    other = camera("other", files="b")
+    moved = replace(other.footage.files[0], path="a.mp4")
+    other = replace(other, footage=replace(other.footage, files=(moved,)))
+    assert database.ledger.remaining(other, [(0, 50)]) == HALF
+    later = replace(other, name="later", starts=other.starts + timedelta(days=1))
+    later = replace(later, footage=replace(later.footage, files=(replace(moved, sha256="0" * 64),)))
+    assert database.ledger.remaining(later, [(0, 50)]) == 1  # filmed a day later
+
+
+def test_replaced_footage_lies_where_its_time_says(database: Database) -> None:
+    charge(database, camera(files="a", r=1), HALF, (20, 30))
+    later = replace(camera(files="b", r=1), starts=camera().starts + timedelta(seconds=1))  # ten frames
+    assert database.ledger.remaining(later, [(10, 20)]) == HALF
+    assert database.ledger.remaining(later, [(0, 10), (20, 100)]) == 1
+
+
+def test_replaced_footage_between_two_frames_is_charged_for_both(database: Database) -> None:
+    charge(database, camera(files="a", r=3), HALF, (20, 30))
+    between = replace(camera(files="b", r=3), starts=camera().starts + timedelta(milliseconds=50))
+    assert database.ledger.charged_frames(between, [(40, 41)]) == 4
+    assert database.ledger.remaining(between, [(32, 33)]) == HALF  # a segment of three frames and a bit meets both
+    assert database.ledger.remaining(between, [(33, 34)]) == 1
+
+
+def test_replaced_footage_of_another_frame_rate_is_refused(database: Database) -> None:
+    database.ledger.register(camera(files="a"))
+    with pytest.raises(InvalidValue, match="12 frames per second, but what it replaces has 10") as refused:
+        database.ledger.register(camera(files="b", fps=Fraction(12)))
+    assert refused.value.hint
 
 
 def test_files_added_later_extend_the_recording(database: Database) -> None:
@@ -81,10 +119,12 @@ def test_files_in_another_order_or_with_one_left_out_are_refused(database: Datab
         database.ledger.register(camera("again", files=files))
 
 
-def test_another_file_in_a_place_that_is_taken_is_refused(database: Database) -> None:
-    database.ledger.register(camera(files="ab"))
-    with pytest.raises(InvalidValue, match="lies where the recording has other footage"):
-        database.ledger.register(camera("again", files="ax"))
+def test_another_file_in_the_place_of_one_of_several_shares_its_budget(database: Database) -> None:
+    charge(database, camera(files="ab", r=1), HALF, (150, 160))
+    again = camera("again", files="ax", r=1)
+    assert database.ledger.remaining(again, [(150, 160)]) == HALF
+    charge(database, again, HALF, (150, 155))
+    assert database.ledger.remaining(camera(files="ab", r=1), [(150, 155)]) == 0
 
 
 def test_the_same_file_twice_in_one_camera_is_refused(database: Database) -> None:
@@ -104,7 +144,7 @@ def test_a_refused_registration_leaves_nothing_behind(database: Database) -> Non
     database.ledger.register(camera(files="ab"))
     before = database.rows("SELECT * FROM privid.recording_files ORDER BY 1")
     with pytest.raises(InvalidValue):
-        database.ledger.register(camera("again", files="axcd"))
+        database.ledger.register(camera("again", files="bxa"))
     assert database.rows("SELECT * FROM privid.recording_files ORDER BY 1") == before
     assert database.rows("SELECT camera FROM privid.footage") == [("campus",)]
 

@@ -1,0 +1,138 @@
+"""Shares of a camera's budget: who may consume how much of it, and what has been consumed under each share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, cast
+
+from psycopg.types.multirange import Multirange
+
+from privid.errors import BudgetExhausted, PermissionDenied
+from privid.model import Camera
+
+from .account import debit, merged, peak
+from .amounts import as_numeric, in_camera_unit, show
+from .costs import debits, limit, logged_steps
+from .pool import Connection
+from .recordings import Recording
+from .steps import Step
+
+__all__ = ["charge_share", "share_left"]
+
+
+@dataclass(frozen=True)
+class _Share:
+    role: str
+    epsilon: Fraction
+
+
+# A share of the role's own counts alone; without one, those of the roles it is a member of, and then everybody's.
+_SHARES = """
+    WITH RECURSIVE member(oid, name) AS (
+        SELECT r.oid, r.rolname::text FROM pg_roles r WHERE r.rolname::text = %(role)s
+        UNION
+        SELECT r.oid, r.rolname::text FROM member JOIN pg_auth_members m ON m.member = member.oid JOIN pg_roles r ON r.oid = m.roleid
+    )
+    SELECT g.role, g.epsilon,
+           CASE WHEN g.epsilon IS NULL THEN NULL WHEN g.role = %(role)s THEN 0
+                WHEN g.role IN (SELECT name FROM member) THEN 1 WHEN g.role = 'public' THEN 2 END AS rank
+    FROM privid.share_grants g WHERE g.camera = %(camera)s
+    ORDER BY rank, g.role
+"""
+
+
+def _shares(conn: Connection, camera: Camera, role: str) -> list[_Share] | None:
+    """The shares under which the role may consume, in the order in which they are tried; None where nothing is shared out."""
+    rows = conn.execute(_SHARES, {"role": role, "camera": camera.name}).fetchall()
+    if not rows or role == camera.owner:
+        return None
+    found = [(_Share(name, Fraction(epsilon)), rank) for name, epsilon, rank in cast("list[tuple[str, Decimal, int | None]]", rows)
+             if rank is not None]
+    own = [share for share, rank in found if rank == 0]
+    return own or [share for share, _ in found]
+
+
+def charge_share(conn: Connection, camera: Camera, recording: Recording, role: str, shared: Sequence[Step], charge: str,
+                 epsilon: Fraction) -> str | None:
+    """Debits the first share that can pay for it, and tells whose. The caller holds the recording's row lock."""
+    usable = _shares(conn, camera, role)
+    if usable is None:
+        return None
+    if not usable:
+        raise _no_share(camera, role)
+    wanted = debits(shared, Fraction(charge))
+    for share in usable:
+        account = _account(conn, recording, share.role)
+        most = peak(conn, account, wanted, table="share")
+        if most is not None and most.after <= limit(share.epsilon, camera, recording):
+            debit(conn, account, wanted, table="share")
+            return share.role
+    left, role_of_most = max((_left(conn, camera, recording, share, shared), share.role) for share in usable)
+    raise BudgetExhausted(
+        f'share of role "{role_of_most}" in the budget of camera "{camera.name}" does not allow this release: epsilon {show(epsilon)} '
+        f"requested, {show(left)} remaining",
+        hint="Lower privid.epsilon, read another window, or ask the camera's owner for more; the view privid.shares shows what is left.")
+
+
+def share_left(conn: Connection, camera: Camera, recording: Recording, role: str, shared: Sequence[Step]) -> Fraction | None:
+    """The most epsilon that the role's shares leave for such a release; None where nothing is shared out."""
+    usable = _shares(conn, camera, role)
+    if usable is None or not shared:
+        return None
+    return max((_left(conn, camera, recording, share, shared) for share in usable), default=Fraction(0))
+
+
+def _left(conn: Connection, camera: Camera, recording: Recording, share: _Share, shared: Sequence[Step]) -> Fraction:
+    most = limit(share.epsilon, camera, recording)
+    with conn.transaction(force_rollback=True):  # an account that is only looked at need not come to be
+        least = peak(conn, _account(conn, recording, share.role), debits(shared, Fraction(1)), table="share",
+                     limit=as_numeric(most, up=False))
+    assert least is not None
+    part = next(part for lo, hi, part in shared if lo <= least.first < hi)
+    return in_camera_unit(max((most - least.amount) / part, Fraction(0)), camera.k, recording.k)
+
+
+def _account(conn: Connection, recording: Recording, role: str) -> int:
+    """The account of a share over a recording. A new one begins with what the role and its members have consumed before."""
+    row = conn.execute("SELECT id FROM privid.share_accounts WHERE recording = %s AND role = %s", (recording.id, role)).fetchone()
+    if row is not None:
+        return cast(int, row[0])
+    past = _history(conn, recording, role)
+    row = conn.execute("INSERT INTO privid.share_accounts (recording, role) VALUES (%s, %s) ON CONFLICT DO NOTHING RETURNING id",
+                       (recording.id, role)).fetchone()
+    if row is None:  # made by a release while an EXPLAIN looked
+        return _account(conn, recording, role)
+    account = cast(int, row[0])
+    for frames, shift, charge, uses in past:
+        read = merged((int(piece.lower or 0) + shift, int(piece.upper or 0) + shift) for piece in frames)
+        debit(conn, account, debits(logged_steps(read, uses, shift, recording.r_star), Fraction(charge)), table="share")
+    return account
+
+
+_PAST = """
+    WITH RECURSIVE under(oid, name) AS (
+        SELECT r.oid, r.rolname::text FROM pg_roles r WHERE r.rolname::text = %(role)s
+        UNION
+        SELECT r.oid, r.rolname::text FROM under JOIN pg_auth_members m ON m.roleid = under.oid JOIN pg_roles r ON r.oid = m.member
+    )
+    SELECT c.frames, c.shift, sum(c.charge)::text, c.uses
+    FROM privid.release_charges c JOIN privid.release_log l ON l.id = c.release
+    WHERE c.recording = %(recording)s AND c.charge > 0 AND l.role <> c.owner
+      AND (l.role = %(role)s OR coalesce(c.share, %(role)s) = %(role)s)
+      AND (%(role)s = 'public' OR l.role IN (SELECT name FROM under))
+    GROUP BY c.frames, c.shift, c.uses
+"""
+
+
+def _history(conn: Connection, recording: Recording, role: str) -> list[tuple[Multirange[int], int, str, list[dict[str, Any]] | None]]:
+    rows = conn.execute(_PAST, {"role": role, "recording": recording.id}).fetchall()
+    return cast("list[tuple[Multirange[int], int, str, list[dict[str, Any]] | None]]", rows)
+
+
+def _no_share(camera: Camera, role: str) -> PermissionDenied:
+    return PermissionDenied(f'role "{role}" has no share of the budget of camera "{camera.name}"',
+                            detail="The owner has shared the budget out, and neither the role nor one that it is a member of has a share.",
+                            hint=f"Ask the owner for one: SELECT privid.grant_budget('{camera.name}', '{role}', epsilon).")
