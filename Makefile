@@ -1,5 +1,6 @@
 # make demo   shows a private answer about a video       make test   checks everything
 # make setup  does the set-up alone (both do it themselves, and nothing twice)
+# make verify checks for hours what make test checks for minutes
 
 PYTHON := .venv/bin/python
 PG_CONFIG ?= /usr/lib/postgresql/15/bin/pg_config
@@ -7,7 +8,7 @@ export PG_CONFIG PIP_DISABLE_PIP_VERSION_CHECK = 1
 STAMPS := build/stamps
 ROOMS := calculus cli engine fdw ledger sandbox udf video
 
-.PHONY: setup demo test lint bench clean library runtime moved
+.PHONY: setup demo test verify lint bench clean library runtime moved
 .DELETE_ON_ERROR:
 
 setup: runtime
@@ -17,6 +18,11 @@ demo: setup
 
 test: lint
 	@$(PYTHON) -m pytest
+
+# what takes longer than a change can wait for: every program in tests/verify
+verify: setup
+	@for file in $$(grep -l '^if __name__' tests/verify/*.py); do echo "== $$file"; \
+		$(PYTHON) -m "tests.verify.$$(basename "$$file" .py)" || exit 1; done
 
 lint: setup build/types/privid
 	@$(PYTHON) -m ruff check .

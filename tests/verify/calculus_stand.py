@@ -1,0 +1,250 @@
+"""Where the calculus is verified: a real PostgreSQL with the library, and in this process an engine that explains and nothing else.
+
+The statement passes the planner hook and the serialiser like any other; what the engine would be asked arrives here, is analysed by the
+calculus as it is in this process (or as a test has weakened it), and the plan is kept for comparison.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+import privid
+from privid import calculus
+from privid.cli.bootstrap import bootstrap
+from privid.cli.layout import Layout
+from privid.cli.library import copy_into
+from privid.cli.postgres import Postgres
+from privid.engine.definitions import Sources, make_table
+from privid.engine.wire import Malformed, pack_json, parse_body, read_message
+from privid.errors import PrividError
+from privid.ledger import make_evaluate
+from privid.ledger.pool import Pool
+from privid.model import Executable, Footage, Key, Plan, Span, Table, VideoFile
+from privid.video.chunking import make_grid
+
+from .calculus_world import CAMERAS, COLUMNS, FPS, FRAMES, KIND, PUBLIC, SIZES, STARTS, TABLES
+
+__all__ = ["Claim", "Explainer", "Stand", "own_postgres"]
+
+#: what every release asks for
+EPSILON = Fraction(1)
+
+_FOOTAGE = Footage((VideoFile("street.mp4", "0" * 64, 0, FRAMES),), Fraction(FPS), 16, 16)
+_EXECUTABLE = Executable("rows", "1" * 64, b"")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the calculus says of one statement."""
+
+    request: dict[str, Any]
+    plan: Plan
+    shown: dict[str, Any]  # the object "Privid" of EXPLAIN
+
+
+class Explainer:
+    """An engine that answers hello, checks of definitions, and whether and how a statement would be released."""
+
+    def __init__(self, path: Path, conninfo: str) -> None:
+        self.asked: list[tuple[dict[str, Any], Plan]] = []
+        self.path = path
+        self.sources = Sources(lambda source, fps: _FOOTAGE, make_grid, lambda owner, name: _EXECUTABLE)
+        self._pool = Pool(conninfo)
+        self._known: dict[Any, list[Key]] = {}
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.bind(str(path))
+        path.chmod(0o777)
+        self._socket.listen(16)
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._socket.close()
+        self.path.unlink(missing_ok=True)
+
+    def plan(self, request: dict[str, Any]) -> Plan:
+        tables = [make_table(table, index, self.sources) for index, table in enumerate(request["tables"])]
+        slow = make_evaluate(self._pool, request["settings"])
+
+        def evaluate(expressions: Sequence[str], table: Table, span: Span) -> list[Key]:
+            key = (tuple(expressions), table.name, span)
+            if key not in self._known:
+                self._known[key] = slow(expressions, table, span)
+            return self._known[key]
+
+        return calculus.analyse(request, tables, Fraction(request["epsilon"]), evaluate)
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                peer, _ = self._socket.accept()
+                threading.Thread(target=self._serve, args=(peer,), daemon=True).start()
+
+    def _serve(self, peer: socket.socket) -> None:
+        with peer, contextlib.suppress(OSError, Malformed):
+            while (message := read_message(peer)) is not None:
+                kind, body = message[0], parse_body(message[1])
+                try:
+                    peer.sendall(self._answer(kind, body))
+                except PrividError as error:
+                    peer.sendall(pack_json("E", error.as_message()))
+
+    def _answer(self, kind: str, body: dict[str, Any]) -> bytes:
+        if kind == "H":
+            return pack_json("h", {"version": privid.__version__})
+        if kind == "K":
+            return pack_json("k", {"notices": []})
+        if kind == "T":
+            try:
+                self.plan(body)
+            except PrividError as error:
+                return pack_json("t", {"accepted": False, "error": error.as_message()})
+            return pack_json("t", {"accepted": True})
+        if kind == "X":
+            plan = self.plan(body)
+            self.asked.append((body, plan))
+            shown, lines = calculus.explain(plan, frames_charged=0, budget_remaining=None, slots=0, seconds=0.0)
+            return pack_json("x", {"Privid": shown, "text": lines})
+        raise Malformed(f"this engine does not answer {kind}")
+
+
+class Stand:
+    """The cameras and tables of calculus_world in a running PostgreSQL, twice: foreign tables for claims, ordinary ones for the truth."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self._worlds = 0
+        self._folder = tempfile.TemporaryDirectory(prefix="privid-verify-")
+        Path(self._folder.name).chmod(0o755)
+        conninfo = psycopg.conninfo.make_conninfo(host=str(layout.run), port=str(layout.socket_port), dbname="privid", user="privid_engine")
+        self.engine = Explainer(Path(self._folder.name) / "engine.sock", conninfo)
+        self._set_socket(str(self.engine.path))
+        self._define()
+        self.claims = self.connect("analyst")
+        self.claims.execute("SET privid.epsilon = 1")
+        self.truth = self.connect("analyst")
+        self.truth.execute("SET jit = off; SET max_parallel_workers_per_gather = 0; SET search_path = verify, public")
+        self.claims.execute("SET search_path = verify, public")
+        columns = f"world int, chunk timestamptz, plate text, v float8, w float8, red boolean, size {KIND}"
+        for name in TABLES:
+            self.truth.execute(f"CREATE TEMP TABLE truth_{name} ({columns})".encode())
+            self.truth.execute(f"CREATE INDEX ON pg_temp.truth_{name} (world)".encode())
+
+    def connect(self, user: str) -> psycopg.Connection[tuple[Any, ...]]:
+        return psycopg.connect(host=str(self.layout.run), port=self.layout.socket_port, dbname="privid", user=user, autocommit=True)
+
+    def close(self) -> None:
+        self.claims.close()
+        self.truth.close()
+        self._set_socket(None)
+        with self.connect("privid") as connection:
+            connection.execute("DROP SCHEMA IF EXISTS verify CASCADE")
+            for camera in CAMERAS:
+                connection.execute(f"DROP SERVER IF EXISTS verify_{camera} CASCADE".encode())
+        self.engine.close()
+        self._folder.cleanup()
+
+    def _set_socket(self, path: str | None) -> None:
+        with self.connect("privid") as connection:
+            if path is None:
+                connection.execute("ALTER SYSTEM RESET privid.socket")
+            else:
+                connection.execute(sql.SQL("ALTER SYSTEM SET privid.socket = {}").format(sql.Literal(path)))
+            connection.execute("SELECT pg_reload_conf()")
+        # a backend that starts before the postmaster has reread its file would still meet the other engine
+        wanted = path or str(self.layout.engine_socket)
+        for _ in range(200):
+            with self.connect("privid") as connection:
+                found = connection.execute("SELECT current_setting('privid.socket')").fetchone()
+            if found is not None and (found[0] == wanted or (path is None and found[0] != str(self.engine.path))):
+                return
+        raise RuntimeError("PostgreSQL does not read its settings anew")
+
+    def _define(self) -> None:
+        with self.connect("privid") as connection:
+            connection.execute("CREATE SCHEMA verify")
+            connection.execute("GRANT ALL ON SCHEMA verify TO owner, analyst")
+        with self.connect("owner") as connection:
+            for camera, policy in CAMERAS.items():
+                connection.execute(sql.SQL("CREATE SERVER {} FOREIGN DATA WRAPPER privid OPTIONS ({})").format(
+                    sql.Identifier(f"verify_{camera}"),
+                    _options({"source": "street.mp4", "starts": STARTS.isoformat(), "rho": f"{policy.frames}/{FPS} s", "k": str(policy.k),
+                              "epsilon": "1000000"})))
+                connection.execute(f"GRANT USAGE ON FOREIGN SERVER verify_{camera} TO analyst".encode())
+        with self.connect("analyst") as connection:
+            connection.execute("SET search_path = verify, public")
+            connection.execute(f"CREATE TYPE {KIND} AS ENUM ({', '.join(map(repr, SIZES))})".encode())
+            for statement in filter(None, map(str.strip, PUBLIC.split(";"))):
+                connection.execute(statement.encode())
+            for site in TABLES.values():
+                connection.execute(sql.SQL("CREATE FOREIGN TABLE {} ({}) SERVER {} OPTIONS ({})").format(
+                    sql.Identifier(site.name), sql.SQL(COLUMNS), sql.Identifier(f"verify_{site.camera}"), _options(site.options)))
+
+    def new_worlds(self, number: int) -> int:
+        """The first of so many numbers under which no rows are."""
+        if self._worlds > 4000:
+            self.truth.execute(f"TRUNCATE {', '.join(f'truth_{t}' for t in TABLES)}".encode())
+            self._worlds = 0
+        self._worlds += number
+        return self._worlds - number
+
+    def explain(self, statement: str) -> Claim:
+        """The claim about a statement; a refusal is psycopg's error."""
+        self.engine.asked.clear()
+        row = self.claims.execute(f"EXPLAIN (FORMAT JSON) {statement}".encode()).fetchone()
+        assert row is not None
+        if len(self.engine.asked) != 1:
+            raise NotOneRelease(f"{len(self.engine.asked)} releases")
+        request, plan = self.engine.asked[0]
+        return Claim(request, plan, _privid(row[0]))
+
+
+class NotOneRelease(Exception):
+    """The statement is answered by several releases, or by one further down."""
+
+
+def _privid(node: Any) -> dict[str, Any]:
+    pending = [node if not isinstance(node, str) else json.loads(node)]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, dict):
+            if isinstance(item.get("Privid"), dict):
+                return dict(item["Privid"])
+            pending.extend(item.values())
+        elif isinstance(item, list):
+            pending.extend(item)
+    raise NotOneRelease("none")
+
+
+def _options(options: dict[str, str]) -> sql.Composable:
+    return sql.SQL(", ").join(sql.SQL("{} {}").format(sql.Identifier(k), sql.Literal(v)) for k, v in options.items())
+
+
+@contextlib.contextmanager
+def own_postgres() -> Iterator[Layout]:
+    """A PostgreSQL of its own with the extension, and no engine."""
+    with tempfile.TemporaryDirectory(prefix="privid-verify-") as folder:
+        os.chmod(folder, 0o755)  # noqa: PTH101 (the user that PostgreSQL steps down to must get in)
+        layout = Layout(Path(folder) / "stack")
+        layout.create(None)
+        postgres = Postgres(layout)
+        postgres.create()
+        postgres.configure(copy_into(layout.lib, postgres.build))
+        postgres.start()
+        try:
+            bootstrap(postgres)
+            yield layout
+        finally:
+            postgres.stop()

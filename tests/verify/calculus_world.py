@@ -1,0 +1,215 @@
+"""Cameras, tables and rows for verifying the calculus: small grids, every kind of stride, and neighbours of every kind.
+
+A world is what the executables output for one video: a list of rows for each chunk of each table. Two worlds are neighbours when they
+differ only in chunks that read a frame of one segment of one camera.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+
+__all__ = ["CAMERAS", "COLUMNS", "FPS", "FRAMES", "KIND", "PLATES", "PUBLIC", "SIZES", "STARTS", "TABLES", "Pair", "Row", "Site", "World",
+           "copy_text", "fresh_pair", "mutated", "touched"]
+
+STARTS = datetime(2026, 3, 1, 6, 0, tzinfo=UTC)
+FPS = 10
+FRAMES = 400
+
+#: plate, v, w, red, size
+Row = tuple[str, float, float, bool, str]
+#: for each table, for each chunk, its rows
+World = dict[str, tuple[tuple[Row, ...], ...]]
+
+KIND = "verify_size"
+COLUMNS = (f"chunk timestamptz, plate text DEFAULT '', v float8 DEFAULT 0, w float8 DEFAULT 0, red boolean DEFAULT false, "
+           f"size {KIND} DEFAULT 'small'")
+
+PLATES = ("A", "B", "C", "D", "E", "F")
+NUMBERS = (-100.0, -7.0, -1.0, 0.0, 1.0, 2.0, 3.0, 5.0, 7.5, 10.0, 30.0, 60.0, 100.0)
+SMALL = (-2.0, 0.0, 1.0, 4.0, 10.0)
+SIZES = ("small", "medium", "large")
+DEFAULT: Row = ("", 0.0, 0.0, False, "small")
+
+#: ordinary tables, the same for everybody
+PUBLIC = """
+CREATE TABLE plates (plate text PRIMARY KEY, owner text NOT NULL, weight float8 NOT NULL);
+INSERT INTO plates VALUES ('A', 'ann', 1), ('B', 'bob', 2), ('C', 'ann', 5), ('D', 'dan', 0);
+CREATE TABLE tolls (plate text NOT NULL, toll float8 NOT NULL);
+INSERT INTO tolls VALUES ('A', 1), ('A', 2), ('B', 3);
+"""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What a camera protects."""
+
+    frames: int
+    k: int
+
+
+CAMERAS = {"north": Policy(3, 1), "south": Policy(7, 2)}
+
+
+@dataclass(frozen=True)
+class Site:
+    """A foreign table: its grid in frames, and how many rows a chunk may have."""
+
+    name: str
+    camera: str
+    first: int
+    count: int
+    size: int
+    step: int
+    max_rows: int
+    pad: bool = False
+
+    @cached_property
+    def moments(self) -> tuple[str, ...]:
+        """The column chunk."""
+        return tuple((STARTS + timedelta(seconds=(self.first + j * self.step) / FPS)).isoformat() for j in range(self.count))
+
+    @property
+    def options(self) -> dict[str, str]:
+        last = self.first + (self.count - 1) * self.step + self.size
+        return {"executable": "rows", "begin": _moment(self.first), "end": _moment(last), "chunk": f"{self.size}/{FPS} s",
+                "stride": f"{self.step - self.size}/{FPS} s", "timeout": "500ms", "max_rows": str(self.max_rows),
+                "pad": "on" if self.pad else "off"}
+
+
+def _moment(frame: int) -> str:
+    return (STARTS + timedelta(seconds=frame / FPS)).isoformat()
+
+
+TABLES = {site.name: site for site in (
+    Site("n1", "north", 0, 8, 5, 5, 1),
+    Site("n2", "north", 3, 9, 4, 2, 2),
+    Site("n3", "north", 0, 6, 3, 7, 2, pad=True),
+    Site("s1", "south", 0, 6, 10, 10, 1),
+    Site("s2", "south", 5, 10, 2, 5, 1, pad=True),
+    Site("s3", "south", 10, 7, 6, 4, 3),
+)}
+
+
+def touched(site: Site, first: int, frames: int) -> list[int]:
+    """By the definition: the chunks that read one of the frames first … first + frames - 1."""
+    return [j for j in range(site.count)
+            if site.first + j * site.step <= first + frames - 1 and first <= site.first + j * site.step + site.size - 1]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Neighbouring worlds, and the segment in which they differ."""
+
+    camera: str
+    first: int
+    before: World
+    after: World
+
+
+class Palette:
+    """Rows of one character: few plates and numbers, so that keys meet and bounds are reached."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.plates = rng.sample(PLATES, rng.choice((1, 2, 2, 3, 6)))
+        self.v = rng.sample(NUMBERS, rng.choice((1, 2, 2, 4)))
+        self.w = rng.sample(SMALL, rng.choice((1, 2)))
+        self.red = rng.choice(((True,), (False,), (True, False)))
+        self.sizes = rng.sample(SIZES, rng.choice((1, 2, 3)))
+
+    def row(self) -> Row:
+        choose = self.rng.choice
+        return choose(self.plates), choose(self.v), choose(self.w), choose(self.red), choose(self.sizes)
+
+    def chunk(self, site: Site, fill: float) -> tuple[Row, ...]:
+        rng = self.rng
+        duplicates = rng.random() < 0.3
+        rows = [self.row()] * site.max_rows if duplicates else [self.row() for _ in range(site.max_rows)]
+        kept = rows[:sum(rng.random() < fill for _ in rows)]
+        return tuple(kept) + ((DEFAULT,) * (site.max_rows - len(kept)) if site.pad else ())
+
+
+_FILLS = (0.0, 0.3, 0.7, 1.0, 1.0)
+
+
+def fresh_pair(rng: random.Random, tables: Sequence[str]) -> Pair:
+    """Neighbours from nothing: some background, and a segment whose chunks are empty, full or anything, before and after."""
+    camera = rng.choice(sorted({TABLES[t].camera for t in tables}))
+    policy = CAMERAS[camera]
+    sites = [TABLES[t] for t in tables]
+    first = _segment(rng, [s for s in sites if s.camera == camera], policy.frames)
+    background, old, new = Palette(rng), Palette(rng), Palette(rng)
+    if rng.random() < 0.4:
+        new.plates = old.plates = background.plates
+    quiet, left, right = rng.choice((0.0, 0.0, *_FILLS)), rng.choice(_FILLS), rng.choice(_FILLS)
+    before: World = {}
+    after: World = {}
+    for site in sites:
+        one = [background.chunk(site, quiet) for _ in range(site.count)]
+        other = list(one)
+        if site.camera == camera:
+            for j in touched(site, first, policy.frames):
+                one[j], other[j] = old.chunk(site, left), new.chunk(site, right)
+        before[site.name], after[site.name] = tuple(one), tuple(other)
+    return Pair(camera, first, before, after)
+
+
+def _segment(rng: random.Random, sites: Sequence[Site], frames: int) -> int:
+    """Somewhere it meets a table, more often where it meets many chunks."""
+    lows = min(s.first for s in sites) - frames + 1
+    highs = max(s.first + (s.count - 1) * s.step + s.size for s in sites)
+    choices = [rng.randrange(lows, highs) for _ in range(4)]
+    return max(choices, key=lambda q: sum(len(touched(s, q, frames)) * s.max_rows for s in sites))
+
+
+def mutated(rng: random.Random, pair: Pair, tables: Sequence[str]) -> Pair:
+    """A pair not far from another: some chunks of it are changed, copied or swapped; outside the segment in both worlds alike."""
+    before = {t: list(pair.before[t]) for t in tables}
+    after = {t: list(pair.after[t]) for t in tables}
+    frames = CAMERAS[pair.camera].frames
+    palette = Palette(rng)
+    known = [row for t in tables for chunk in (*before[t], *after[t]) for row in chunk]
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        site = TABLES[rng.choice(tables)]
+        inside = touched(site, pair.first, frames) if site.camera == pair.camera else []
+        if inside and rng.random() < 0.7:
+            j, side = rng.choice(inside), rng.choice((before, after))
+            side[site.name][j] = _changed(rng, site, side[site.name][j], palette, known)
+        else:
+            outside = [j for j in range(site.count) if j not in inside]
+            if outside:
+                j = rng.choice(outside)
+                before[site.name][j] = after[site.name][j] = _changed(rng, site, before[site.name][j], palette, known)
+    return Pair(pair.camera, pair.first, {t: tuple(c) for t, c in before.items()}, {t: tuple(c) for t, c in after.items()})
+
+
+def _changed(rng: random.Random, site: Site, chunk: tuple[Row, ...], palette: Palette, known: list[Row]) -> tuple[Row, ...]:
+    """Another output of one chunk: a row more, a row less, a row that occurs elsewhere, one with another value, or all anew."""
+    rows = list(chunk)
+    kind = rng.random()
+    if kind < 0.15 or (not rows and kind < 0.5):
+        return palette.chunk(site, 1.0)
+    if kind < 0.3 and rows and not site.pad:
+        rows.pop(rng.randrange(len(rows)))
+    elif kind < 0.45 and len(rows) < site.max_rows:
+        rows.append(rng.choice(known) if known and rng.random() < 0.7 else palette.row())
+    elif rows:
+        i = rng.randrange(len(rows))
+        rows[i] = rng.choice(known) if known and rng.random() < 0.4 else _touched_up(rng, rows[i], palette)
+    return tuple(rows)
+
+
+def _touched_up(rng: random.Random, row: Row, palette: Palette) -> Row:
+    other = palette.row()
+    field = rng.randrange(5)
+    return (*row[:field], other[field], *row[field + 1:])  # type: ignore[return-value]
+
+
+def copy_text(site: Site, world: int, chunks: Iterable[Sequence[Row]]) -> str:
+    """Lines for COPY: world, chunk, plate, v, w, red, size."""
+    return "".join(f"{world}\t{moment}\t{plate}\t{v}\t{w}\t{red}\t{size}\n"
+                   for moment, rows in zip(site.moments, chunks, strict=True) for plate, v, w, red, size in rows)
