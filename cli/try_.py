@@ -1,6 +1,7 @@
 """Runs an executable on a video of your own, in the same sandbox as a table does, outside any policy.
 
-Rows go to standard output, one JSON object per line with the time of the chunk since the start of the video. What the program writes to
+Rows go to standard output, one JSON object per line with the time of the chunk since the start of the video: as the program printed
+them, or with --columns as a table would hold them, defaults in the place of what failed. What the program writes to
 its standard error, and how it ended where that was not well, goes to standard error. The exit code is 1 when any chunk did not end well.
 """
 
@@ -9,7 +10,10 @@ from __future__ import annotations
 import argparse
 import glob
 import json
+import re
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
@@ -35,6 +39,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
                                   ("--timeout", "1s", "time that a chunk may take")):
         parser.add_argument(option, metavar="DURATION", type=_duration, default=default, help=f"{text} (default: {default})")
     parser.add_argument("--max-rows", metavar="N", type=_count, default=None, help="rows kept of each chunk (default: all)")
+    parser.add_argument("--columns", metavar="LIST", type=_columns, default=None,
+                        help="print rows as a table with these columns would hold them: \"kind text DEFAULT '', speed float8\" "
+                             "(without a DEFAULT: empty, 0 or false)")
     parser.add_argument("--chunks", metavar="N", type=_count, default=None, help="run the first N chunks only")
 
 
@@ -48,7 +55,8 @@ def run(options: argparse.Namespace) -> int:
     table = ChunkTable({
         "videos": str(video.parent), "source": glob.escape(video.name), "camera": video.stem, "starts": _STARTS.isoformat(),
         "executables": str(executable.parent), "executable": executable.name, "chunk": f"{options.chunk} s",
-        "stride": f"{options.stride} s", "timeout": f"{options.timeout} s", "max_rows": str(options.max_rows or MAX_ROWS)}, {})
+        "stride": f"{options.stride} s", "timeout": f"{options.timeout} s", "max_rows": str(options.max_rows or MAX_ROWS)},
+        options.columns or {})
     count = min(table.table.grid.count, options.chunks or table.table.grid.count)
     well = True
     with progress(count) as bar:
@@ -56,7 +64,12 @@ def run(options: argparse.Namespace) -> int:
         for done, run in enumerate(table.runs(first=count), 1):
             bar.clear()
             since = run.begins - _STARTS
-            _show(str(since), run.result.stdout, run.result.stderr, options.max_rows)
+            _show_errors(str(since), run.result.stderr)
+            if options.columns:
+                for row in table.rows(run):
+                    print(json.dumps({"chunk": str(since), **dict(zip(options.columns, row, strict=True))}), flush=True)
+            else:
+                _show_rows(str(since), run.result.stdout, options.max_rows)
             if not run.well:
                 well = False
                 print(f"{since}: the program {_ENDINGS[run.result.outcome.value]}; a table would hold its default row", file=sys.stderr)
@@ -67,9 +80,13 @@ def run(options: argparse.Namespace) -> int:
 _ENDINGS = {"crashed": "crashed", "timed out": "did not end in time", "flooded": "wrote too much", "cancelled": "was ended"}
 
 
-def _show(since: str, stdout: bytes, stderr: bytes, max_rows: int | None) -> None:
+def _show_errors(since: str, stderr: bytes) -> None:
     for text in stderr.decode(errors="replace").splitlines():
         print(f"{since}: {text}", file=sys.stderr)
+
+
+def _show_rows(since: str, stdout: bytes, max_rows: int | None) -> None:
+    """What the program printed, whatever a table would make of it."""
     lines = [line for line in stdout.split(b"\n") if line.strip()]
     for line in lines[:max_rows]:
         try:
@@ -82,6 +99,28 @@ def _show(since: str, stdout: bytes, stderr: bytes, max_rows: int | None) -> Non
             print(f"{since}: not a row: {line[:200].decode(errors='replace')}", file=sys.stderr)
     if max_rows is not None and len(lines) > max_rows:
         print(f"{since}: {len(lines) - max_rows} more rows than --max-rows were dropped", file=sys.stderr)
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A column as the table for Python wants it described."""
+
+    type_name: str
+    options: Mapping[str, str]
+
+
+def _columns(text: str) -> dict[str, _Column]:
+    """Columns as CREATE FOREIGN TABLE has them; those that the system fills may stand there and are left out."""
+    found: dict[str, _Column] = {}
+    for part in re.split(r",(?=(?:[^']*'[^']*')*[^']*$)", text):  # at commas that stand in no string
+        match = re.fullmatch(r"(\w+)\s+(text|float8|double precision|boolean|timestamptz)(?:\s+DEFAULT\s+(.+))?", part.strip(), re.I)
+        if not match or (match[2].lower() == "timestamptz" and match[1] != "chunk"):
+            raise argparse.ArgumentTypeError(f'"{part.strip()}" is not a column: write a name and text, float8 or boolean')
+        if match[1] not in ("chunk", "region"):
+            kind = match[2].lower()
+            default = match[3] if match[3] is not None else {"text": "''", "boolean": "false"}.get(kind, "0")
+            found[match[1]] = _Column(kind, {"default": re.sub(r"^'(.*)'$", r"\1", default).replace("''", "'")})
+    return found
 
 
 def _duration(text: str) -> Fraction:

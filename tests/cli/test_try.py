@@ -45,3 +45,18 @@ def test_what_cannot_be_run_is_refused(video: Path, tmp_path: Path) -> None:
         done = run_privid("try", *arguments, check=False)
         assert done.returncode == 1 and reason in done.stderr, done.stderr
     assert run_privid("try", letter, video, "--chunk", "soon", check=False).returncode == 2
+
+
+def test_with_columns_the_rows_are_those_that_a_table_would_hold(video: Path, tmp_path: Path) -> None:
+    module = tmp_path / "level.py"
+    module.write_text("def process(chunk):\n    level = int(chunk.frames[0, 0, 0, 0])\n    assert level < 30\n"
+                      "    yield {'level': level, 'name': 7 if level == 10 else 'b', 'extra': 1}\n")
+    columns = "chunk timestamptz, level float8 DEFAULT -1, name text DEFAULT 'it''s, none', seen boolean"
+    done = run_privid("try", module, video, "--chunk", "1s", "--timeout", "1s", "--columns", columns, check=False)
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [
+        {"chunk": "0:00:00", "level": 10, "name": "it's, none", "seen": False},
+        {"chunk": "0:00:01", "level": 20, "name": "b", "seen": False},
+        {"chunk": "0:00:02", "level": -1, "name": "it's, none", "seen": False}]
+    assert done.returncode == 1 and "0:00:02: the program crashed" in done.stderr
+    refused = run_privid("try", module, video, "--columns", "level money", check=False)
+    assert refused.returncode == 2 and '"level money" is not a column' in refused.stderr
