@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
                 for row in table.rows(run):
                     print(json.dumps({"chunk": str(since), **dict(zip(options.columns, row, strict=True))}), flush=True)
             else:
-                _show_rows(str(since), run.result.stdout, options.max_rows)
+                _show_rows(str(since), bytes(run.result.stdout), options.max_rows)
             if not run.well:
                 well = False
                 print(f"{since}: the program {_ENDINGS[run.result.outcome.value]}; a table would hold its default row", file=sys.stderr)
