@@ -12,6 +12,7 @@ import pytest
 
 import privid
 from privid.cli.main import COMMANDS
+from privid.sandbox.executable import Kind, classify
 from tests.conftest import write_video
 
 from .pages import DOCS, PAGES, REPOSITORY, blocks, code
@@ -138,3 +139,9 @@ def test_what_is_refused_on_the_pages_is_refused_in_these_words(street: Any) -> 
         said = refused.value.diag
         for word, text in (("ERROR", said.message_primary), ("DETAIL", said.message_detail), ("HINT", said.message_hint)):
             assert f"{word}:  {text}\n" in piece
+
+
+@pages
+def test_every_python_module_on_the_pages_can_be_uploaded(path: Path) -> None:
+    for source in re.findall(r"^```python\n(.*?)^```$", path.read_text(), re.MULTILINE | re.DOTALL):
+        assert classify(source.encode(), "shown") is Kind.MODULE
