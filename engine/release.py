@@ -104,17 +104,23 @@ class Desk:
     def explain(self, request: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         """What a release would cost. Nothing is charged, nothing runs."""
         plan = self.plan(request)
-        claims = _claims(plan)
+        claims, role = _claims(plan), _text(request, "role")
         frames = sum(self._ledger.charged_frames(claim.camera, claim.spans, claim.uses) for claim in claims) if plan.epsilon else 0
-        left = min((self._ledger.remaining(claim.camera, claim.spans, claim.uses) for claim in claims), default=None)
+        left = min((self._ledger.remaining(claim.camera, claim.spans, claim.uses, role) for claim in claims), default=None)
+        reads = [self._read(use) for use in plan.uses]
         slots, now = 0, time.monotonic_ns()
         end = now
-        for use in plan.uses:
-            count, over = self._runner.forecast(use.table, self._read(use).keys)
+        for read in reads:
+            count, over = self._runner.forecast(read.use.table, read.keys)
             slots, end = slots + count, max(end, over)
         seconds = Fraction(end - now, NANO) + _quantum(plan)
-        return calculus.explain(plan, frames_charged=frames, budget_remaining=left, slots=slots,
-                                seconds=seconds)
+        shown, lines = calculus.explain(plan, frames_charged=frames, budget_remaining=left, slots=slots, seconds=seconds)
+        key = _reuse_key(plan, reads)
+        before = self._ledger.find_answer(key) if request.get("reuse") is True else None
+        shown |= {"Answered Before": before is not None, "Release": key, "Charges": [self._ledger.preview(claim, role) for claim in claims]}
+        if before is not None:
+            lines.append(f"Release {before.release} has answered this before: it would be answered again, at no charge")
+        return shown, lines
 
     # Reuse, charge, job
 

@@ -474,7 +474,7 @@ BEGIN
   FOREACH query IN ARRAY privid.split_statements(statements) LOOP
     statement := statement + 1;
     camera := NULL; epsilon := NULL; remaining := NULL; affordable := NULL; note := NULL;
-    IF query !~* '^(select|with|table|values|execute|\()' THEN
+    IF query !~* '^(\s|--[^\n]*(\n|$)|/\*([^*]|\*[^/])*\*/)*(select|with|table|values|execute|\()' THEN
       note := 'not a query';
       RETURN NEXT;
       CONTINUE;
@@ -687,3 +687,113 @@ COMMENT ON AGGREGATE privid.argmax(anycompatible) IS 'the most frequent value; i
 -- ---------------------------------------------------------------------------------------------------------------------
 -- Engine
 -- ---------------------------------------------------------------------------------------------------------------------
+
+-- Files attached to an executable (the weights of a model), found by it at /app/files/NAME. They go when it is removed.
+CREATE TABLE privid.attachment_store (
+  owner       name NOT NULL DEFAULT current_user,
+  executable  text NOT NULL,
+  name        text NOT NULL CHECK (name ~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$'),
+  content     bytea NOT NULL CHECK (pg_catalog.octet_length(content) BETWEEN 1 AND 268435456),
+  sha256      text NOT NULL GENERATED ALWAYS AS (pg_catalog.encode(pg_catalog.sha256(content), 'hex')) STORED,
+  attached_at timestamptz NOT NULL DEFAULT pg_catalog.now(),
+  PRIMARY KEY (owner, executable, name),
+  FOREIGN KEY (owner, executable) REFERENCES privid.executable_store (owner, name) ON DELETE CASCADE
+);
+CREATE INDEX attachment_store_sha256 ON privid.attachment_store (sha256);
+ALTER TABLE privid.attachment_store ALTER COLUMN content SET STORAGE EXTERNAL;
+COMMENT ON TABLE privid.attachment_store IS 'files attached to executables, by content';
+COMMENT ON COLUMN privid.attachment_store.owner IS 'role that attached it; row-level security shows it to that role alone';
+
+ALTER TABLE privid.attachment_store ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own ON privid.attachment_store USING (owner = current_user) WITH CHECK (owner = current_user);
+CREATE POLICY engine ON privid.attachment_store FOR SELECT TO privid_engine USING (true);
+COMMENT ON POLICY own ON privid.attachment_store IS 'a role reads and writes its own files';
+COMMENT ON POLICY engine ON privid.attachment_store IS 'the engine reads all';
+
+CREATE FUNCTION privid.attach(executable text, name text, content bytea) RETURNS text
+  LANGUAGE plpgsql VOLATILE SECURITY INVOKER SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+  digest text;
+  largest CONSTANT int := 268435456;
+  most CONSTANT int := 32;
+BEGIN
+  IF NOT EXISTS (SELECT FROM privid.executable_store s WHERE s.owner = current_user AND s.name = executable) THEN
+    RAISE EXCEPTION USING ERRCODE = 'PV008', MESSAGE = format('executable "%s" does not exist', executable),
+      HINT = 'Upload the executable first; the view privid.executables shows yours.';
+  END IF;
+  IF name IS NULL OR name !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$' THEN
+    RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('invalid name for an attached file: "%s"', left(name, 100)),
+      HINT = 'Use letters, digits, underscore, dot and hyphen, at most 63, not beginning with a dot or a hyphen.';
+  END IF;
+  IF content IS NULL OR octet_length(content) NOT BETWEEN 1 AND largest THEN
+    RAISE EXCEPTION USING ERRCODE = 'PV008',
+      MESSAGE = format('file "%s" has %s bytes, but must have between 1 and %s', name, coalesce(octet_length(content), 0), largest),
+      HINT = 'Split a larger file into several, or store its numbers with less precision.';
+  END IF;
+  IF (SELECT count(*) FROM privid.attachment_store s WHERE s.owner = current_user AND s.executable = executable AND s.name <> name) >= most THEN
+    RAISE EXCEPTION USING ERRCODE = 'PV008', MESSAGE = format('executable "%s" already has %s files, which is the limit', executable, most),
+      HINT = 'Put several files into one archive.';
+  END IF;
+  INSERT INTO privid.attachment_store AS s (owner, executable, name, content) VALUES (current_user, executable, name, content)
+    ON CONFLICT ON CONSTRAINT attachment_store_pkey DO UPDATE SET content = excluded.content, attached_at = now()
+    RETURNING s.sha256 INTO digest;
+  RETURN digest;
+END
+$$;
+COMMENT ON FUNCTION privid.attach(text, text, bytea) IS 'attaches a file to an executable of the current role, in place of an earlier one of that name; returns its SHA-256';
+
+CREATE FUNCTION privid.detach(executable text, name text) RETURNS void
+  LANGUAGE plpgsql VOLATILE SECURITY INVOKER SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+BEGIN
+  DELETE FROM privid.attachment_store s WHERE s.owner = current_user AND s.executable = executable AND s.name = name;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION USING ERRCODE = 'PV008', MESSAGE = format('executable "%s" has no file "%s"', executable, name),
+      HINT = 'The view privid.attachments shows yours.';
+  END IF;
+END
+$$;
+COMMENT ON FUNCTION privid.detach(text, text) IS 'removes a file from an executable of the current role';
+
+CREATE VIEW privid.attachments WITH (security_invoker = true, security_barrier = true) AS
+  SELECT s.executable, s.name, s.sha256, pg_catalog.octet_length(s.content) AS bytes, s.attached_at, s.owner
+  FROM privid.attachment_store s
+  WHERE s.owner = current_user;
+COMMENT ON VIEW privid.attachments IS 'files attached to the current role''s executables';
+
+-- The timetable of what runs now. Everything in it was fixed before any chunk was seen; nobody learns from it what a program does.
+CREATE UNLOGGED TABLE privid.timetable (
+  job     text PRIMARY KEY,
+  camera  text NOT NULL,
+  owner   name NOT NULL,
+  "table" text NOT NULL,
+  slots   bigint NOT NULL,
+  lanes   integer NOT NULL,
+  begins  timestamptz NOT NULL,
+  ends    timestamptz NOT NULL
+);
+COMMENT ON TABLE privid.timetable IS 'slots reserved for the tables that are being read; emptied when the engine starts';
+
+CREATE VIEW privid.progress WITH (security_barrier = true) AS
+  SELECT t.job, t.camera,
+         CASE WHEN pg_catalog.to_regrole(pg_catalog.quote_ident(t.owner)) IS NOT NULL AND pg_catalog.pg_has_role(t.owner, 'USAGE')
+              THEN t."table" END AS "table",
+         t.slots, pg_catalog.floor(t.slots * p.share)::bigint AS slots_over, t.lanes, t.begins, t.ends,
+         pg_catalog.round((100 * p.share)::numeric, 1) AS percent
+  FROM privid.timetable t,
+       LATERAL (SELECT LEAST(1, GREATEST(0, EXTRACT(EPOCH FROM pg_catalog.clock_timestamp() - t.begins)
+                                            / GREATEST(0.001, EXTRACT(EPOCH FROM t.ends - t.begins)))) AS share) p;
+COMMENT ON VIEW privid.progress IS 'how far the tables that are being read have come, by the public timetable alone; tables of other roles have no name';
+
+GRANT SELECT ON privid.progress TO PUBLIC;
+GRANT SELECT ON privid.attachments TO privid_analyst, privid_owner;
+GRANT SELECT, DELETE, INSERT (owner, executable, name, content), UPDATE (content, attached_at)
+  ON privid.attachment_store TO privid_analyst, privid_owner;
+REVOKE EXECUTE ON FUNCTION privid.attach(text, text, bytea), privid.detach(text, text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION privid.attach(text, text, bytea), privid.detach(text, text) TO privid_analyst, privid_owner;
+GRANT SELECT ON privid.attachment_store TO privid_engine;
+GRANT SELECT, INSERT, UPDATE, DELETE ON privid.timetable TO privid_engine;
+SELECT pg_catalog.pg_extension_config_dump('privid.attachment_store', '');

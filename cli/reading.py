@@ -1,0 +1,52 @@
+"""What the commands that show something read from a running stack."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+
+from .stack import Stack
+from .terminal import CommandFailed
+
+__all__ = ["Camera", "read_camera", "rows"]
+
+
+@dataclass(frozen=True)
+class Camera:
+    """A camera as privid.cameras shows it, times in UTC."""
+
+    name: str
+    starts: datetime
+    ends: datetime
+    rho: timedelta
+    k: int
+    epsilon: float
+
+    def moment(self, seconds: float) -> datetime:
+        """So many seconds after the first frame."""
+        return self.starts + timedelta(seconds=seconds)
+
+
+def rows(stack: Stack, statement: str, *values: object) -> list[tuple[Any, ...]]:
+    """As the stack's superuser; what PostgreSQL refuses is told as it tells it."""
+    if stack.postgres.pid() is None:
+        raise CommandFailed(f'the stack in "{stack.layout.data}" is not running', "Start it with privid up.")
+    try:
+        with stack.postgres.connect() as connection:
+            return connection.execute(statement.encode(), values).fetchall()
+    except psycopg.Error as error:
+        raise CommandFailed(error.diag.message_primary or str(error).strip(), error.diag.message_hint) from None
+
+
+def read_camera(stack: Stack, name: str) -> Camera:
+    """A camera whose footage the engine has seen."""
+    found = rows(stack, "SELECT starts, ends, rho, k, epsilon::float8 FROM privid.cameras WHERE camera = %s", name)
+    if not found:
+        raise CommandFailed(f'camera "{name}" does not exist', "privid psql -- -c 'SELECT camera FROM privid.cameras' shows all.")
+    starts, ends, rho, k, epsilon = found[0]
+    if starts is None or ends is None:
+        raise CommandFailed(f'footage of camera "{name}" has not been seen yet', "Start the engine with privid up and use the camera.")
+    return Camera(name, starts.astimezone(UTC), ends.astimezone(UTC), rho, k, epsilon)
