@@ -91,7 +91,7 @@ def _build(options: argparse.Namespace, log: Log, cleanup: ExitStack) -> Server:
     cache = options.data / "cache"
     chunks = ChunkCache(cache / "chunks.db")
     cleanup.callback(chunks.close)
-    ledger = Ledger(options.conninfo)
+    ledger = Ledger(options.conninfo, mark=options.data / "state" / "ledger.mark")
     cleanup.callback(ledger.close)
     runtime, limits = find_runtime(), Limits()
     scratch = make_scratch(options.data, cleanup)
