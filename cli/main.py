@@ -23,6 +23,9 @@ COMMANDS = {
     "psql": "psql",
     "upload": "upload",
     "try": "try_",
+    "budget": "budget",
+    "exposure": "exposure",
+    "ledger": "ledger",
     "doctor": "doctor",
 }
 
