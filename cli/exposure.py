@@ -68,14 +68,14 @@ def _exposure(stack: Stack, camera: Camera, times: int, factors: Sequence[float]
 
 def _draw(stack: Stack, camera: Camera, times: int) -> Plot:
     furthest = max(2.0, min(20.0, math.ceil(6 * camera.k / (times * max(camera.epsilon, 0.3)))))
-    title = f"What being seen longer than rho costs: camera {camera.name}, epsilon {camera.epsilon:g}, k {camera.k}, {times} appearances"
+    title = f"Exposure beyond the policy: camera {camera.name}, epsilon {camera.epsilon:g}, k {camera.k}; seen {times} times"
     plot = Plot(title, (0, furthest), (0, 1))
     plot.axes([(furthest * n / 8, f"{furthest * n / 8:g}") for n in range(9)], [(n / 5, f"{n / 5:g}") for n in range(6)],
               f"duration of each appearance, in multiples of rho = {camera.rho}", "greatest probability of detection")
     factors = [furthest * n / 240 for n in range(1, 241)]
     found = _exposure(stack, camera, times, factors)
-    for number, alpha in enumerate(ALPHAS):
-        plot.curve([(factor, values[number + 1]) for factor, values in zip(factors, found, strict=True)], number,
-                   f"false alarms {100 * alpha:g} %")
+    for number in range(len(ALPHAS)):
+        plot.curve([(factor, values[number + 1]) for factor, values in zip(factors, found, strict=True)], number)
     plot.upright(1, "rho")
+    plot.legend([f"false alarms {100 * alpha:g} %" for alpha in ALPHAS])
     return plot

@@ -27,8 +27,8 @@ class Plot:
     def __init__(self, title: str, x: tuple[float, float], y: tuple[float, float], width: int = 960, height: int = 420) -> None:
         self._x, self._y = x, y
         self._canvas = np.full((height * _FINE, width * _FINE, 3), 255, np.uint8)
-        self._box = (76, 52, width - 28, height - 64)  # left, top, right, bottom
-        self._text(title, self._box[0], 28, INK, 0.6)
+        self._box = (76, 56, width - 40, height - 64)  # left, top, right, bottom
+        self._text(title, self._box[0], 22, INK, 0.6)
 
     def axes(self, x_ticks: Sequence[tuple[float, str]], y_ticks: Sequence[tuple[float, str]], x_label: str, y_label: str) -> None:
         left, top, right, bottom = self._box
@@ -42,7 +42,7 @@ class Plot:
             self._text(label, at, bottom + 20, GREY, align="centre")
         self._line([(left, top), (left, bottom), (right, bottom)], GREY, 1)
         self._text(x_label, (left + right) / 2, bottom + 46, INK, align="centre")
-        self._text(y_label, left, top - 8, INK)
+        self._text(y_label, left, top - 10, INK)
 
     def area(self, steps: Sequence[tuple[float, float, float]], colour: Colour = COLOURS[0]) -> None:
         """A step function (from, to, value), filled down to the axis."""
@@ -55,12 +55,20 @@ class Plot:
             outline += [a, b]
         self._line(outline, colour, 2)
 
-    def curve(self, points: Sequence[tuple[float, float]], number: int, label: str) -> None:
-        colour = COLOURS[number % len(COLOURS)]
-        self._line([self._at(x, y) for x, y in points], colour, 2)
-        right, at = self._box[2], self._box[3] - 20 - 20 * number
-        self._line([(right - 190, at - 4), (right - 165, at - 4)], colour, 2)
-        self._text(label, right - 158, at, INK)
+    def curve(self, points: Sequence[tuple[float, float]], number: int) -> None:
+        self._line([self._at(x, y) for x, y in points], COLOURS[number % len(COLOURS)], 2)
+
+    def legend(self, labels: Sequence[str]) -> None:
+        """What the curves are, in a box at the lower right; to be drawn last."""
+        right, bottom = self._box[2] - 12, self._box[3] - 12
+        left, top = right - 180, bottom - 20 * len(labels) - 10
+        corners = np.array([(left, top), (right, bottom)]) * _FINE
+        cv2.rectangle(self._canvas, corners[0].tolist(), corners[1].tolist(), (255, 255, 255), -1)
+        cv2.rectangle(self._canvas, corners[0].tolist(), corners[1].tolist(), LIGHT, _FINE)
+        for number, label in enumerate(labels):
+            at = top + 20 * (number + 1)
+            self._line([(left + 10, at - 4), (left + 35, at - 4)], COLOURS[number % len(COLOURS)], 2)
+            self._text(label, left + 44, at, INK)
 
     def upright(self, x: float, label: str) -> None:
         """A line across, where something changes."""
