@@ -10,7 +10,7 @@ from typing import Any
 
 from .quantities import to_pg_microseconds
 
-__all__ = ["Camera", "Column", "Evaluate", "Executable", "Footage", "Grid", "Key", "Output", "Plan", "Span", "Table",
+__all__ = ["Camera", "Collected", "Column", "Cost", "Evaluate", "Executable", "Footage", "Grid", "Key", "Output", "Plan", "Span", "Table",
            "TableUse", "VideoFile"]
 
 #: half-open run of frames or chunks: first, one past the last
@@ -104,6 +104,7 @@ class Executable:
     name: str
     sha256: str
     content: bytes = field(repr=False)
+    files: tuple[tuple[str, str], ...] = ()  # attached ones: name and SHA-256 of each; sha256 above then covers them too
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,8 @@ class Table:
     timeout: Fraction  # seconds; the length of a slot
     max_rows: int
     pad: bool
+    runtime: str = "python"  # what the program finds to import
+    warm: bool = True  # the owner allows warm starts
 
     def chunk_microseconds(self, chunk: int) -> int:
         """The trusted column chunk: PostgreSQL's microseconds of the chunk's first frame."""
@@ -161,6 +164,30 @@ class TableUse:
 
 
 @dataclass(frozen=True)
+class Collected:
+    """A column that the inner query collects for an aggregate (docs/protocol.md, `columns`)."""
+
+    agg: int
+    what: str = "value"  # value, sum, count, squares
+    low: str | None = None  # with high: the argument is put through range(argument, low, high) first
+    high: str | None = None
+
+    def as_message(self) -> dict[str, Any]:
+        bounds = {} if self.low is None else {"low": self.low, "high": self.high}
+        return {"agg": self.agg, "as": self.what, **bounds}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a release costs one camera (calculus 7.5)."""
+
+    camera: str
+    sensitivity: Fraction  # what one of its segments may change, over all outputs in units of their noise: K times this is the loss
+    exact: Fraction  # the epsilon that its own segments lose
+    epsilon: Fraction  # the epsilon that is debited
+
+
+@dataclass(frozen=True)
 class Output:
     """One released aggregate: what it may change by, and the noise that hides it."""
 
@@ -171,6 +198,16 @@ class Output:
     scale: Fraction  # Laplace scale K * sensitivity / epsilon share; 0 = exact
     epsilon: Fraction  # its share of the release's epsilon
     error95: Fraction  # |noise| stays within this with probability 95 %
+    mechanism: str = "discrete Laplace"  # or "exact", "noisy average", "noisy variance", "permute and flip"
+    #: places in the plan's columns: the value; or count and sum, or count, sum and squares. Empty: the output's own place
+    collects: tuple[int, ...] = ()
+    #: noise scales of what is collected, in that order, for an average or a variance
+    scales: tuple[Fraction, ...] = ()
+    #: the range of the argument of an average or a variance
+    low: Fraction | None = None
+    high: Fraction | None = None
+    #: var_pop, var_samp, stddev_pop or stddev_samp
+    spread: str = ""
 
 
 @dataclass(frozen=True)
@@ -185,5 +222,15 @@ class Plan:
     canonical: str  # the release without names and positions that do not matter: equal text, equal release
     derivation: dict[str, Any]  # operator tree for EXPLAIN: {"rule", "bound", "inputs": [...]}
     hints: tuple[str, ...] = ()
+    #: what the inner query collects, after the group columns; empty: each aggregate itself
+    columns: tuple[Collected, ...] = ()
+    #: group columns whose values are the rows of a public table: the inner query returns all of them, and private data cannot change which
+    open: tuple[int, ...] = ()
+    #: argmax: the group columns in which candidates differ; the answer has the winner of each cell
+    argmax: tuple[int, ...] | None = None
+    #: by camera, in the order of uses; empty: every camera pays `epsilon`
+    costs: tuple[Cost, ...] = ()
+    #: False when the answer also depends on what no key of the ledger holds (rows of an ordinary table)
+    reusable: bool = True
     #: what a segment changes is in proportion to the chunks it meets (calculus §7.1, the exact rule); False is always safe
     linear: bool = False

@@ -19,10 +19,12 @@ from psycopg.conninfo import conninfo_to_dict
 from privid import __version__, video
 from privid.errors import PrividError
 from privid.ledger import Ledger
-from privid.sandbox.lane import GUARD, Lane
+from privid.sandbox.lane import GUARD, WARM_GUARD, Lane
 from privid.sandbox.run import Limits
 from privid.sandbox.runtime import find_runtime
 
+from .attachments import Attachments
+from .bulletin import Bulletin
 from .chunks import ChunkCache
 from .definitions import Sources
 from .log import Log
@@ -42,6 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     log = Log()
     _log_everything(log)
     os.umask(0o022)
+    sys.setswitchinterval(0.0005)  # a lane's thread must not wait long for the interpreter when its slot begins
     sys.setswitchinterval(0.0005)  # a lane's thread must not wait at the gate because another thread reads output
     try:
         with ExitStack() as cleanup:
@@ -71,6 +74,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--peer-uid", type=int, required=True, metavar="N", help="operating-system user that PostgreSQL runs as")
     parser.add_argument("--lanes", type=int, default=max(1, len(os.sched_getaffinity(0)) - 1), metavar="N",
                         help="programs that run at the same time (default: one per core but one)")
+    parser.add_argument("--cold", action="store_true", help="start every program from nothing, also where warm starts are possible")
     options = parser.parse_args(arguments)
     if not 1 <= options.lanes <= 512:
         parser.error("--lanes must be between 1 and 512")
@@ -95,16 +99,32 @@ def _build(options: argparse.Namespace, log: Log, cleanup: ExitStack) -> Server:
     cleanup.callback(ledger.close)
     runtime, limits = find_runtime(), Limits()
     scratch = make_scratch(options.data, cleanup)
-    lanes = [Lane(index, runtime=runtime, limits=limits, scratch=scratch) for index in range(options.lanes)]
+    lanes = [Lane(index, runtime=runtime, limits=limits, scratch=scratch, cores=cores, warm=not options.cold,
+                  log=lambda reason: log.write("program not started warm", reason=reason))
+             for index, cores in enumerate(_share_cores(options.lanes))]
     programs = Programs(runtime, limits)
-    runner = Runner(lanes, chunks, scratch, log, guard=GUARD, open_reader=partial(video.Decoder, options.videos), describe=describe,
-                    read_output=programs.read_output)
+    attachments = Attachments(ledger)
+    bulletin = Bulletin(ledger, options.lanes, log)
+    cleanup.callback(bulletin.stop)
+    runner = Runner(lanes, chunks, scratch, log, guard=GUARD, warm_guard=WARM_GUARD, starts_warm=programs.starts_warm,
+                    read_file=attachments.content, open_reader=partial(video.Decoder, options.videos), describe=describe,
+                    read_output=programs.read_output, post=bulletin.post)
     cleanup.callback(runner.stop)
     sources = Sources(lambda source, fps: video.open_footage(options.videos, source, fps, cache / "footage"), video.make_grid,
-                      ledger.executable)
+                      attachments.executable)
     desk = Desk(ledger, sources, programs, runner, chunks, log)
     database = _database(options.conninfo)
     return Server(options.socket, options.peer_uid, partial(Session, desk, ledger, database, log), log)
+
+
+def _share_cores(lanes: int) -> list[frozenset[int] | None]:
+    """A core for each lane alone, and the others for this process and its decoders, where there are enough."""
+    cores = sorted(os.sched_getaffinity(0))
+    if lanes >= len(cores):
+        return [None] * lanes
+    own = cores[-lanes:]
+    os.sched_setaffinity(0, set(cores) - set(own))
+    return [frozenset({core}) for core in own]
 
 
 def _database(conninfo: str) -> str:

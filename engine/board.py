@@ -9,7 +9,7 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from privid.sandbox.run import RunResult
 
@@ -17,16 +17,16 @@ from .jobs import Job, Slot, State
 from .log import Log
 from .timetable import NANO, Place, Timetable
 
-__all__ = ["HANDOVER", "Board"]
+__all__ = ["Board"]
 
-#: A lane must be handed its slot this long before it begins, to set the sandbox up
-HANDOVER = NANO // 20
+#: A lane that is not ready is not asked again before so many nanoseconds have passed.
+_PATIENCE = NANO // 20
 
 
 class Board:
     """State shared by the runner's threads."""
 
-    def __init__(self, lanes: int, guard: int, log: Log) -> None:
+    def __init__(self, lanes: int, ready: Callable[[int, Slot], bool], log: Log) -> None:
         self.lock = threading.Lock()
         self.changed = threading.Condition(self.lock)
         self.timetable = Timetable(lanes)
@@ -37,7 +37,7 @@ class Board:
         #: for the harvest thread: a slot and what came out of it, or a slot whose frames can go
         self.harvest: queue.SimpleQueue[tuple[Slot, RunResult | None] | None] = queue.SimpleQueue()
         self._queues: list[deque[Slot]] = [deque() for _ in range(lanes)]
-        self._guard = guard
+        self._lane_ready = ready
         self._log = log
 
     # The caller holds the lock
@@ -88,13 +88,14 @@ class Board:
         self._queues[slot.place.lane].appendleft(slot)
 
     def _slip(self, lane: int, slot: Slot, now: int) -> None:
-        slots = (now + HANDOVER - slot.place.begin) // slot.place.pitch + 1
+        wait = slot.job.handover + (_PATIENCE if slot.state is State.READY and not self._lane_ready(lane, slot) else 0)
+        slots = (now + wait - slot.place.begin) // slot.place.pitch + 1
         by = slots * slot.place.pitch
         for waiting in self._queues[lane]:
             waiting.place = Place(lane, waiting.place.begin + by, waiting.place.pitch)
         self.timetable.slip(lane, by)
         self._log.write("slots slipped", job=slot.job.ident, lane=lane, slots=slots,
-                        reason="frames not decoded" if slot.state is State.WAITING else "lane late")
+                        reason="frames not decoded" if slot.state is State.WAITING else "lane not ready")
 
     # Waiting
 
@@ -107,17 +108,17 @@ class Board:
                     continue
                 slot = self._queues[lane][0]
                 now = time.monotonic_ns()
-                setup, latest = slot.place.begin - self._guard, slot.place.begin - HANDOVER
+                setup, latest = slot.place.begin - slot.job.guard, slot.place.begin - slot.job.handover
                 if now > latest:
                     self._slip(lane, slot, now)
-                elif slot.state is State.READY and now >= setup:
+                elif slot.state is State.READY and now >= setup and self._lane_ready(lane, slot):
                     self._queues[lane].popleft()
                     slot.state = State.RUNNING
                     self.running[lane] = slot
                     return slot
                 else:
                     # for its time, or beyond that for its frames
-                    self.changed.wait(((setup if now < setup else latest) - now) / NANO + 0.0002)
+                    self.changed.wait(((setup if now < setup else latest) - now) / NANO + 0.0001)
             return None
 
     def may_decode(self, slot: Slot, ahead: int, lead: int) -> bool:

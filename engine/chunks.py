@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from privid.model import Table, VideoFile
+from privid.sandbox.runtime import DEFAULT_RUNTIME, runtime_label
 
 __all__ = ["ChunkCache", "Entry", "chunk_keys"]
 
@@ -32,7 +33,8 @@ def chunk_keys(table: Table, kind: str, runtime: str, chunks: Iterable[int], mom
     camera = table.camera
     shared = hashlib.sha256(json.dumps([
         FORMAT, camera.name, str(camera.footage.fps), camera.footage.width, camera.footage.height,
-        table.executable.sha256, kind, runtime, str(table.timeout), table.max_rows, table.grid.size,
+        table.executable.sha256, kind, runtime if table.runtime == DEFAULT_RUNTIME else runtime_label(table.runtime),
+        str(table.timeout), table.max_rows, table.grid.size,
         [[c.name, c.type, c.default, c.labels] for c in table.untrusted],
     ]).encode())
     files = camera.footage.files

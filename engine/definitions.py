@@ -11,10 +11,11 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from privid.errors import ExecutableInvalid, InvalidValue, NoRule
+from privid.errors import ExecutableInvalid, InvalidValue, NoRule, SandboxFailed
 from privid.model import Camera, Column, Executable, Footage, Grid, Table
 from privid.quantities import parse_duration, parse_number, parse_timestamp, show_duration
 from privid.sandbox.lane import MIN_SLOT
+from privid.sandbox.runtime import DEFAULT_RUNTIME, EMPTY_RUNTIME, RUNTIMES, find_runtime
 
 from .rows import row_width
 from .wire import Malformed
@@ -114,7 +115,27 @@ def make_table(table: dict[str, Any], index: int, sources: Sources, *, missing: 
         missing(f"{error.message}; upload it before the first query")
         executable = Executable(wanted, "", b"")
     return Table(index=index, name=name, owner=owner, camera=camera, grid=grid, columns=columns, executable=executable,
-                 timeout=timeout, max_rows=max_rows, pad=pad)
+                 timeout=timeout, max_rows=max_rows, pad=pad, runtime=_runtime(options, executable), warm=_warm(server))
+
+
+def _runtime(options: _Options, executable: Executable) -> str:
+    """The runtime that a table asks for, which must have been built."""
+    name = options.get("runtime", DEFAULT_RUNTIME)
+    if name not in RUNTIMES:
+        raise InvalidValue(f'invalid value for option "runtime": "{name}"', hint=f"Runtimes are: {', '.join(RUNTIMES)}.")
+    try:
+        find_runtime(name)
+    except SandboxFailed:
+        raise InvalidValue(f'runtime "{name}" is not offered here',
+                           hint=f"The operator can build it: python -m privid.sandbox.runtime {name}.") from None
+    if name == EMPTY_RUNTIME and executable.content and not executable.content.startswith(b"\x7fELF"):
+        raise ExecutableInvalid(f'executable "{executable.name}" needs an interpreter, but runtime "{name}" is empty',
+                                hint="Upload a statically linked program, or use another runtime.")
+    return name
+
+
+def _warm(server: dict[str, Any]) -> bool:
+    return _boolean(_Options(server, "").get("warm", "on"), "warm")
 
 
 def make_columns(table: dict[str, Any], name: str) -> tuple[Column, ...]:

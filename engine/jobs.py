@@ -9,7 +9,7 @@ from enum import Enum
 from pathlib import Path
 
 from privid.model import Table
-from privid.sandbox.executable import Kind
+from privid.sandbox.program import Program
 
 from .cancel import Cancelled
 from .seams import Reader
@@ -62,7 +62,9 @@ class Job:
 
     ident: str
     table: Table
-    kind: Kind
+    program: Program
+    guard: int  # nanoseconds before a slot in which its run is set up
+    handover: int  # nanoseconds before a slot at which it must have been handed to its lane
     folder: Path  # in the scratch: the program and the decoded chunks
     own: list[Slot] = field(default_factory=list)  # in order of their frames
     wanted: dict[bytes, Slot] = field(default_factory=dict)  # own ones, and those shared with earlier jobs

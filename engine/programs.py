@@ -41,6 +41,10 @@ class Programs:
             self._known[executable.sha256] = kind
         return kind
 
+    def starts_warm(self, table: Table) -> bool:
+        """Whether its program could be started warm: only a module can."""
+        return self.kind(table.executable) is Kind.MODULE
+
     def read_output(self, table: Table, result: RunResult) -> Harvested:
         """Rows of a run; whatever went wrong in the program is one row of defaults."""
         columns = table.untrusted

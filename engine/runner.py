@@ -13,12 +13,14 @@ import secrets
 import shutil
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from privid.errors import PrividError, SandboxFailed, VideoUnreadable
 from privid.model import Footage, Table
 from privid.sandbox.executable import Kind
+from privid.sandbox.program import Program
 from privid.sandbox.run import Outcome, RunResult
 
 from .board import Board
@@ -30,13 +32,20 @@ from .timetable import NANO, Place, nanoseconds
 
 __all__ = ["Runner"]
 
-#: Chunks decoded ahead of their slots, beyond one per lane
+#: Chunks decoded ahead of their slots, beyond one per lane; more when they are small
 AHEAD = 3
+AHEAD_BYTES, AHEAD_MOST = 64 << 20, 64
+#: A lane must be handed its slot so long before it begins: to set a sandbox up, and to hand a chunk to one that is there
+HANDOVER = NANO // 20
+WARM_HANDOVER = NANO // 1000
+#: Importing a module before its first slot; one that takes longer moves its lane by whole slots
+BOOT = {"python": NANO // 2}
+LONG_BOOT = 4 * NANO
 #: Starting a decoder, on a machine that does other things too, and a rate of decoding that any machine reaches
 LEAD = NANO // 2
 LONGEST_ALLOWANCE = 5 * NANO
 PIXELS_PER_SECOND = 100_000_000
-PROGRAM = "program"
+PROGRAM, FILES = "program", "files"
 _NOWHERE = Place(0, 0, 1)
 
 
@@ -44,17 +53,21 @@ class Runner:
     """The lanes and what they have to do."""
 
     def __init__(self, lanes: Sequence[LaneLike], cache: ChunkCache, scratch: Path, log: Log, *, guard: float,
+                 warm_guard: float, starts_warm: Callable[[Table], bool], read_file: Callable[[str], bytes],
                  open_reader: Callable[[Footage], Reader], describe: Callable[[Table, int, Path], None],
-                 read_output: Callable[[Table, RunResult], Harvested]) -> None:
+                 read_output: Callable[[Table, RunResult], Harvested], post: Callable[[Job], None] = lambda job: None) -> None:
         self._lanes = lanes
         self._cache = cache
         self._scratch = scratch
         self._log = log
-        self._guard = int(guard * NANO)
+        self._guard, self._warm_guard = int(guard * NANO), int(warm_guard * NANO)
+        self._starts_warm = starts_warm
+        self._read_file = read_file
         self._open_reader = open_reader
         self._describe = describe
         self._read_output = read_output
-        self._board = Board(len(lanes), self._guard, log)
+        self._post = post
+        self._board = Board(len(lanes), lambda lane, slot: lanes[lane].ready(slot.job.program), log)
         self._decoders: set[threading.Thread] = set()
         self._threads = [threading.Thread(target=self._work, args=(index,), name=f"lane {index}", daemon=True)
                          for index in range(len(lanes))]
@@ -66,14 +79,24 @@ class Runner:
 
     def pitch(self, table: Table) -> int:
         """Length of one slot of a table: what its program may take, and the guard."""
-        return nanoseconds(table.timeout) + self._guard
+        return nanoseconds(table.timeout) + (self._warm_guard if self._warm(table) else self._guard)
+
+    def _warm(self, table: Table) -> bool:
+        return table.warm and all(lane.warm for lane in self._lanes) and self._starts_warm(table)
+
+    def _ahead(self, table: Table) -> int:
+        """How many chunks are decoded ahead of their slots."""
+        footage = table.camera.footage
+        small = AHEAD_BYTES // (table.grid.size * footage.width * footage.height * 3)
+        return len(self._lanes) + max(AHEAD, min(small, AHEAD_MOST))
 
     def lead(self, table: Table) -> int:
         """From a reservation to its first slot: time to start the decoder and to decode the first chunk. To come late costs a whole slot,
         so the longer the slots, the more is allowed for."""
         footage = table.camera.footage
         decoding = NANO * table.grid.size * footage.width * footage.height // PIXELS_PER_SECOND
-        return LEAD + min(self.pitch(table) // 8, LONGEST_ALLOWANCE) + decoding
+        boot = BOOT.get(table.runtime, LONG_BOOT) if self._warm(table) else 0
+        return LEAD + min(self.pitch(table) // 8, LONGEST_ALLOWANCE) + decoding + boot
 
     def forecast(self, table: Table, keys: Sequence[bytes]) -> tuple[int, int]:
         """Slots that these chunks would take now, and when the last would end. Runs and reserves nothing."""
@@ -88,7 +111,10 @@ class Runner:
 
     def submit(self, table: Table, kind: Kind, chunks: Sequence[int], keys: Sequence[bytes]) -> Job:
         """Reserve slots for the chunks that are neither kept nor under way, and start on them."""
-        job = Job(secrets.token_hex(4), table, kind, self._scratch / f"job-{secrets.token_hex(8)}")
+        folder, warm = self._scratch / f"job-{secrets.token_hex(8)}", self._warm(table)
+        program = Program(folder / PROGRAM, kind, table.runtime, folder / FILES if table.executable.files else None, warm)
+        guard, handover = (self._warm_guard, WARM_HANDOVER) if warm else (self._guard, HANDOVER)
+        job = Job(secrets.token_hex(4), table, program, guard, handover, folder)
         board = self._board
         while True:
             # The cache is asked outside the lock. A slot enters it before it leaves under_way, so unless some slot finished
@@ -104,6 +130,7 @@ class Runner:
                         self._decoders.add(decoder)
                         decoder.start()
                     break
+        self._post(job)
         self._log.write("job", job=job.ident, chunks=len(chunks), slots=len(job.own), shared=len(job.wanted) - len(job.own),
                         pitch_ms=self.pitch(table) / 1e6)
         return job
@@ -180,7 +207,7 @@ class Runner:
     def _run(self, lane: int, slot: Slot) -> RunResult:
         assert slot.frames is not None
         begin = slot.place.begin
-        return self._lanes[lane].run(slot.job.folder / PROGRAM, slot.job.kind, slot.frames, begin / NANO,
+        return self._lanes[lane].run(slot.job.program, slot.frames, begin / NANO,
                                      (begin + nanoseconds(slot.job.table.timeout)) / NANO)
 
     def _report(self, event: str, error: Exception, job: Job) -> None:
@@ -192,11 +219,11 @@ class Runner:
 
     def _decode(self, job: Job) -> None:
         """Decode a job's frames in order, a few chunks ahead of their slots."""
-        ahead, lead = len(self._lanes) + AHEAD, self.lead(job.table)
+        ahead, lead = self._ahead(job.table), self.lead(job.table)
         try:
-            job.folder.mkdir(mode=0o711)
-            (job.folder / PROGRAM).write_bytes(job.table.executable.content)
-            (job.folder / PROGRAM).chmod(0o555)
+            self._install(job)
+            for lane, slots in Counter(slot.place.lane for slot in job.own).items():
+                self._lanes[lane].announce(job.program, slots)
             reader = job.reader = self._open_reader(job.table.camera.footage)
             try:
                 for slot in job.own:
@@ -213,6 +240,17 @@ class Runner:
                 job.decoding = False
                 self._decoders.discard(threading.current_thread())
             self._board.harvest.put((job.own[-1], None))
+
+    def _install(self, job: Job) -> None:
+        """Put a job's program and its files where lanes can read them."""
+        job.folder.mkdir(mode=0o711)
+        job.program.path.write_bytes(job.table.executable.content)
+        job.program.path.chmod(0o555)
+        if job.program.files is not None:
+            job.program.files.mkdir(mode=0o755)
+            for name, sha256 in job.table.executable.files:
+                (job.program.files / name).write_bytes(self._read_file(sha256))
+                (job.program.files / name).chmod(0o444)
 
     def _decode_one(self, slot: Slot, reader: Reader) -> None:
         table, board = slot.job.table, self._board
@@ -268,6 +306,8 @@ class Runner:
         with board.lock:
             finished = not job.decoding and not job.left and not job.held
         if finished:
+            for lane in self._lanes:
+                lane.dismiss(job.program)
             shutil.rmtree(job.folder, ignore_errors=True)
 
 

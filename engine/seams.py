@@ -6,20 +6,43 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from privid.sandbox.executable import Kind
+from privid.sandbox.program import Program
 from privid.sandbox.run import RunResult
 
 __all__ = ["Harvested", "LaneLike", "Reader"]
 
 
 class LaneLike(Protocol):
-    """Runs one program at a time, from `begin` to `end` of the monotonic clock (privid.sandbox.Lane)."""
+    """The seam between the timetable and whatever runs a chunk (privid.sandbox.Lane here, a worker on another machine elsewhere).
 
-    def run(self, executable: Path, kind: Kind, chunk_dir: Path, begin: float, end: float) -> RunResult: ...
+    A chunk depends on nothing but its program and its directory, and its slot is fixed beforehand; so an implementation may ship both
+    to another machine, as a task of a cluster, as long as it keeps these promises: a run begins at `begin` and is over at `end` (of
+    this machine's monotonic clock) whatever the program does, nothing passes from one run to another, and what is not the program's
+    fault raises SandboxFailed. Where shipping takes time, `ready` says no until the next chunk can begin: the timetable then moves by
+    whole slots.
+    """
 
-    def cancel(self) -> None: ...
+    @property
+    def warm(self) -> bool:
+        """Whether modules are started warm, which needs less time between slots."""
 
-    def close(self) -> None: ...
+    def announce(self, program: Program, slots: int) -> None:
+        """So many slots of this program will come."""
+
+    def ready(self, program: Program) -> bool:
+        """Whether a slot of this program could begin now."""
+
+    def run(self, program: Program, chunk_dir: Path, begin: float, end: float) -> RunResult:
+        """One slot. Called a guard before it begins."""
+
+    def dismiss(self, program: Program) -> None:
+        """No more slots of this program will come."""
+
+    def cancel(self) -> None:
+        """End the run under way, if any, at once."""
+
+    def close(self) -> None:
+        """End everything and leave nothing behind."""
 
 
 class Reader(Protocol):

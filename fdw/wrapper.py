@@ -24,7 +24,7 @@ from privid.errors import ExecutableInvalid, InvalidValue, VideoUnreadable
 from privid.model import Executable, Footage
 from privid.quantities import parse_number, parse_timestamp, show_duration
 from privid.sandbox.executable import Kind, classify, install
-from privid.sandbox.lane import GUARD, Lane
+from privid.sandbox.lane import GUARD, Lane, Program
 from privid.sandbox.rows import Row, default_row, parse_rows
 from privid.sandbox.run import Outcome, RunResult
 from privid.sandbox.runtime import find_runtime
@@ -150,7 +150,7 @@ class ChunkTable:
                     decoder.read(table.grid.frames(chunk)[0], table.grid.size, folder)
                     describe(table, chunk, folder)
                     begin = time.monotonic() + GUARD
-                    result = lane.run(program, self.kind, folder, begin, begin + float(table.timeout))
+                    result = lane.run(Program(program, self.kind), folder, begin, begin + float(table.timeout))
                     yield ChunkRun(chunk, self.begins(chunk), result)
 
     def rows(self, run: ChunkRun) -> list[Row]:

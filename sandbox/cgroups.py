@@ -19,6 +19,22 @@ class Group:
     """The directories of one run's group, one per hierarchy."""
 
     directories: tuple[Path, ...]
+    #: where the group can be frozen and killed at one stroke; one of `directories`, or None where the kernel cannot do it
+    stroke: Path | None = None
+
+    def freeze(self) -> None:
+        assert self.stroke is not None
+        (self.stroke / "cgroup.freeze").write_text("1")
+
+    def frozen(self) -> bool:
+        assert self.stroke is not None
+        return "frozen 1" in (self.stroke / "cgroup.events").read_text()
+
+    def kill(self) -> None:
+        """Everything in it, at once, frozen or not."""
+        if self.stroke is not None:
+            with contextlib.suppress(FileNotFoundError):
+                (self.stroke / "cgroup.kill").write_text("1")
 
     def add(self, pid: int) -> None:
         for directory in self.directories:
@@ -57,6 +73,7 @@ class Hierarchy:
 
     version: int
     parents: tuple[Path, ...]
+    stroke: Path | None = None  # the parent of groups that can be frozen and killed: version 2's own hierarchy
 
     def create(self, name: str, *, memory: int, processes: int) -> Group:
         directories = tuple(parent / name for parent in self.parents)
@@ -68,21 +85,30 @@ class Hierarchy:
                 # swap and group kill are not compiled into every kernel; the limits themselves were tried by find_hierarchy
                 if (directory / file).exists():
                     (directory / file).write_text(str(value))
-        return Group(directories)
+        stroke = None if self.stroke is None else self.stroke / name
+        if stroke is not None and stroke not in directories:
+            stroke.mkdir(parents=True, exist_ok=True)
+            directories += (stroke,)
+        return Group(directories, stroke)
+
+    def _all(self) -> set[Path]:
+        return {*self.parents, *(() if self.stroke is None else (self.stroke,))}
 
     def leave(self) -> None:
         """Remove the engine's own directories, unless another engine still uses them."""
-        for parent in self.parents:
+        for parent in self._all():
             with contextlib.suppress(OSError):
                 parent.rmdir()
 
     def sweep(self) -> None:
         """Remove groups that an engine which was killed left behind; a name starts with its engine's process id."""
-        for parent in self.parents:
+        for parent in self._all():
             for directory in parent.iterdir() if parent.is_dir() else ():
                 owner = directory.name.partition("-")[0]
                 if directory.is_dir() and owner.isdigit() and not Path(f"/proc/{owner}").exists():
                     with contextlib.suppress(OSError):
+                        if (directory / "cgroup.kill").exists():
+                            (directory / "cgroup.kill").write_text("1")
                         directory.rmdir()
 
 
@@ -114,7 +140,7 @@ def _version_2() -> Hierarchy | None:
         (parent / "cgroup.subtree_control").write_text("+memory +pids")
     except OSError:
         return None
-    return Hierarchy(2, (parent,))
+    return Hierarchy(2, (parent,), parent if (parent / "cgroup.kill").exists() else None)
 
 
 def _version_1() -> Hierarchy | None:
@@ -133,4 +159,14 @@ def _version_1() -> Hierarchy | None:
         except OSError:
             return None
         parents.append(parent)
-    return Hierarchy(1, tuple(parents))
+    return Hierarchy(1, tuple(parents), _unified())
+
+
+def _unified() -> Path | None:
+    """Version 2's hierarchy beside those of version 1, which has no controllers then but can freeze and kill."""
+    parent = _MOUNT / "unified" / _NAME
+    try:
+        parent.mkdir(exist_ok=True)
+    except OSError:
+        return None
+    return parent if (parent / "cgroup.kill").exists() and (parent / "cgroup.freeze").exists() else None

@@ -8,7 +8,9 @@ from pathlib import Path
 from privid.errors import SandboxFailed
 
 from .executable import Kind
+from .program import Program
 from .root import LAUNCHER
+from .runtime import EMPTY_RUNTIME
 
 __all__ = ["ENVIRONMENT", "Descriptors", "find_bwrap", "sandbox_command"]
 
@@ -33,7 +35,7 @@ def find_bwrap() -> str:
     return found
 
 
-def sandbox_command(*, root: Path, executable: Path, kind: Kind, chunk: Path, tmpfs_bytes: int, rlimits: dict[str, int],
+def sandbox_command(*, root: Path, program: Program, chunk: Path, tmpfs_bytes: int, rlimits: dict[str, int],
                     descriptors: Descriptors) -> list[str]:
     """Everything read-only but a private /tmp of bounded size; no /proc, no terminals, no network, no capability.
 
@@ -42,18 +44,22 @@ def sandbox_command(*, root: Path, executable: Path, kind: Kind, chunk: Path, tm
     """
     gate, status, seccomp = descriptors
     command = [find_bwrap(), "--unshare-all", "--unshare-user", "--die-with-parent", "--new-session", "--clearenv",
-               "--uid", "1000", "--gid", "1000", "--hostname", "privid", "--cap-drop", "ALL",
+               "--uid", "65534", "--gid", "65534", "--hostname", "privid", "--cap-drop", "ALL",
                "--block-fd", str(gate), "--json-status-fd", str(status), "--seccomp", str(seccomp),
                "--ro-bind", str(root), "/"]
     for device in ("/dev/null", "/dev/zero", "/dev/urandom"):
         command += ["--dev-bind", device, device]
-    inside = "/app/program" if kind is Kind.PROGRAM else "/app/module.py"
-    command += ["--ro-bind", str(chunk), "/chunk", "--ro-bind", str(executable), inside,
-                "--size", str(tmpfs_bytes), "--tmpfs", "/tmp", "--remount-ro", "/", "--chdir", "/tmp"]
+    inside = "/app/program" if program.kind is Kind.PROGRAM else "/app/module.py"
+    command += ["--ro-bind", str(chunk), "/chunk", "--ro-bind", str(program.path), inside]
+    if program.files is not None:
+        command += ["--ro-bind", str(program.files), "/app/files"]
+    command += ["--size", str(tmpfs_bytes), "--tmpfs", "/tmp", "--remount-ro", "/", "--chdir", "/tmp"]
     for name, value in ENVIRONMENT.items():
         command += ["--setenv", name, value]
+    if program.runtime == EMPTY_RUNTIME:
+        return [*command, "--", inside, "/chunk"]  # there is no shell; the engine sets the limits from outside
     limit = " && ".join(f"ulimit -{option} {value}" for option, value in rlimits.items())
     command += ["--", "/bin/sh", "-c", f'{limit} && exec "$@"', "sh"]
-    if kind is Kind.PROGRAM:
+    if program.kind is Kind.PROGRAM:
         return [*command, inside, "/chunk"]
     return [*command, "/usr/bin/python3", "-s", "-B", str(LAUNCHER), "/chunk", inside]

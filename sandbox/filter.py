@@ -16,6 +16,8 @@ import pyseccomp
 
 from privid.errors import SandboxFailed
 
+from .syscalls import NAMESPACE_FLAGS
+
 __all__ = ["export", "instructions"]
 
 _LOW = 0xFFFF_FFFF  # the kernel looks at the low half of an int argument only, and so must the filter
@@ -48,8 +50,8 @@ _NOT_SUPPORTED = ("getxattr", "lgetxattr", "fgetxattr", "listxattr", "llistxattr
 _PROT_WRITE, _MAP_TYPE, _MAP_SHARED, _MAP_PRIVATE, _MAP_HUGETLB = 0x2, 0x0F, 0x01, 0x02, 0x40000
 # madvise: what allocators use. Not WILLNEED, COLD, PAGEOUT (page cache), MERGEABLE (pages shared by content), COLLAPSE.
 _ADVICE = (0, 1, 2, 4, 8, 10, 11, 14, 15, 16, 17, 18, 19)
-# clone: threads and plain children, without any namespace, pidfd, or other parent.
-_CLONE_REFUSED = 0x7E02_0000 | 0x1000 | 0x2000 | 0x8000
+# clone: threads and plain children, without any namespace, pidfd, other parent, or shared I/O context.
+_CLONE_REFUSED = 0xFE02_0000 | 0x1000 | 0x2000 | 0x8000
 # futex: WAIT, WAKE, REQUEUE, CMP_REQUEUE, WAKE_OP, WAIT_BITSET, WAKE_BITSET, and only among threads of one process.
 _FUTEX_PRIVATE, _FUTEX_REALTIME = 0x80, 0x100
 _FUTEX_COMMANDS = (0, 1, 3, 4, 5, 9, 10)
@@ -60,14 +62,23 @@ _FCNTL = (0, 1, 2, 3, 4, 1030)
 _IOCTL = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
 # prctl: thread names, death signals, "am I dumpable", "which capabilities are there"
 _PRCTL = (1, 2, 3, 15, 16, 23)
+_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 22, 2
 _ARCH_PRCTL = (0x1001, 0x1002, 0x1003, 0x1004)
 
 
 @functools.cache
-def export() -> bytes:
-    """The filter as the kernel takes it; made once per process."""
+def export(*, zygote: bool = False) -> bytes:
+    """The filter as the kernel takes it; made once per process.
+
+    A zygote's allows what its children need to part from it: exactly one set of new namespaces, to drop capabilities, and to put the
+    ordinary filter on top, which takes these calls away again.
+    """
     try:
         rules = _rules()
+        if zygote:
+            _allow_values(rules, "unshare", 0, (NAMESPACE_FLAGS,))
+            _add(rules, pyseccomp.ALLOW, "capset")
+            _add(rules, pyseccomp.ALLOW, "prctl", _bits(0, _LOW, _PR_SET_SECCOMP), _bits(1, _LOW, _SECCOMP_MODE_FILTER))
         with tempfile.TemporaryFile() as file:
             rules.export_bpf(file)
             file.seek(0)

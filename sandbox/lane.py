@@ -7,6 +7,7 @@ import os
 import queue
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -14,61 +15,90 @@ from typing import Self
 from privid.errors import SandboxFailed
 
 from . import filter as system_calls
-from .cgroups import Hierarchy, find_hierarchy
+from .brood import Brood, Child
+from .cgroups import Group, Hierarchy, find_hierarchy
 from .chunk import CHUNK_FILE, FRAMES_FILE
 from .executable import Kind
+from .nurse import Nurse
+from .program import Program
 from .root import make_root, remove_tree
 from .run import Limits, Outcome, Run, RunResult
-from .runtime import Runtime
+from .runtime import DEFAULT_RUNTIME, Runtime, find_runtime
+from .users import SANDBOX_GID, claim_user
+from .warm import WarmRun
 
-__all__ = ["BASE_UID", "GUARD", "MIN_SLOT", "SANDBOX_GID", "Lane", "Limits", "Outcome", "RunResult"]
+__all__ = ["GUARD", "MIN_SLOT", "WARM_GUARD", "Lane", "Limits", "Outcome", "Program", "RunResult"]
 
 #: Seconds that the timetable leaves between the end of one slot and the beginning of the next in the same lane. In it the next sandbox is
 #: set up (10 to 20 ms, twice that under load) and what was killed at the end of the slot goes away (a fork bomb: up to 70 ms).
 #: It is part of the timetable, which is public; how much of it is needed is not waited for, so that no run can move the next one's start.
 GUARD = 0.1
+#: The same for warm starts. The next child is there, frozen and furnished; in the guard its chunk is linked to it, and the last one's
+#: group is killed. bench/sandbox.py measures both.
+WARM_GUARD = 0.0025
 #: Shorter slots (seconds) would be all start and no program.
-MIN_SLOT = 0.05
-
-#: Run by root, lane i has a user of its own, so that not even per-user limits are shared between lanes.
-BASE_UID = 64100
-#: All lanes have this group; it owns the scratch directory, into which no other user can look.
-SANDBOX_GID = 64099
+MIN_SLOT = 0.002
 
 
 class Lane:
     """Everything a run reads (executable, chunk directory) must be readable by the lane; below `scratch` what is readable by all is.
 
-    `scratch` should be in RAM and allow execution. `cores` pins the lane's programs to processors of their own.
+    `scratch` should be in RAM and allow execution. `cores` pins the lane's programs to processors of their own. `warm` allows warm starts
+    where the machine can do them; `log` is told, without any data, why one is not done.
     """
 
-    def __init__(self, index: int, *, runtime: Runtime, limits: Limits | None = None, scratch: Path,
-                 cores: frozenset[int] | None = None) -> None:
+    def __init__(self, index: int, *, runtime: Runtime | None = None, limits: Limits | None = None, scratch: Path,
+                 cores: frozenset[int] | None = None, warm: bool = True, log: Callable[[str], None] = lambda _: None) -> None:
         self.index = index
         self.limits = limits or Limits()
-        self.uid, self.gid = (BASE_UID + index, SANDBOX_GID) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
         self._as_root = os.geteuid() == 0
         self._cores = cores
-        self._runs = 0
+        self._elsewhere = frozenset(os.sched_getaffinity(0)) - cores if cores is not None else None
+        self._runs = self._broods = 0
         self._busy = threading.Lock()
         self._cancel = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._hierarchy: Hierarchy | None = find_hierarchy()
         if self._hierarchy is not None:
             self._hierarchy.sweep()
+        self._user = claim_user() if self._as_root else None
+        self.uid, self.gid = (self._user.uid, SANDBOX_GID) if self._user is not None else (os.geteuid(), os.getegid())
         self._open_scratch(scratch)
         self._directory = scratch / f"lane-{index}"
         remove_tree(self._directory)
         self._directory.mkdir(mode=0o755)
         self._directory.chmod(0o755)
-        self._root = self._directory / "root"
-        make_root(runtime, self._root)
+        self._roots: dict[str, Path] = {}
+        self._making = threading.Lock()
+        runtime = runtime or find_runtime(DEFAULT_RUNTIME)
+        self._roots[runtime.name] = self._copy(runtime)
         self._filter = self._directory / "filter"
         self._filter.write_bytes(system_calls.export())
         self._dead: queue.SimpleQueue[Run | None] = queue.SimpleQueue()
         self._undertaker = threading.Thread(target=self._bury, name=f"lane-{index}-undertaker", daemon=True)
         self._undertaker.start()
+        able = warm and self._as_root and self._hierarchy is not None and self._hierarchy.stroke is not None
+        self._nurse = Nurse(f"lane-{index}-nurse", self._breed, log) if able else None
 
-    def run(self, executable: Path, kind: Kind, chunk_dir: Path, begin: float, end: float) -> RunResult:
+    @property
+    def warm(self) -> bool:
+        """Whether this lane can start modules warm."""
+        return self._nurse is not None
+
+    def announce(self, program: Program, slots: int) -> None:
+        """So many slots of this program will come; what can be made ready for them is."""
+        if self._nurse is not None and program.warm and program.kind is Kind.MODULE:
+            self._nurse.announce(program, slots)
+
+    def ready(self, program: Program) -> bool:
+        """Whether a slot of this program could begin now."""
+        return self._nurse is None or self._nurse.ready(program)
+
+    def dismiss(self, program: Program) -> None:
+        """No more slots of this program will come."""
+        if self._nurse is not None:
+            self._nurse.dismiss(program)
+
+    def run(self, program: Program, chunk_dir: Path, begin: float, end: float) -> RunResult:
         """Run a program on a chunk from begin to end (time.monotonic()), and return at end, whatever the program does.
 
         Call it up to GUARD before begin; the sandbox is set up meanwhile. Raises SandboxFailed, possibly earlier than end, if the
@@ -76,24 +106,78 @@ class Lane:
         """
         with self._busy:
             self._forget_cancel()  # one that was meant for the run before
-            mapped = self._check_readable(executable, kind, chunk_dir)
-            self._runs += 1
-            name = f"{os.getpid()}-{self.index}-{self._runs}"
-            run = self._start(name, executable, kind, chunk_dir, cpu_seconds=end - begin, mapped=mapped)
-            try:
-                run.prepare(end, self._cores)
-                _sleep_until(begin)
-                _stamp(executable, chunk_dir)
-                started = time.monotonic()
-                run.open_gate()
-                outcome = run.collect(end, self._cancel)
-                result = run.result(outcome, started)
-                if outcome is not Outcome.CANCELLED:
-                    _sleep_until(end)
-                return result
-            finally:
-                run.kill()
-                self._dead.put(run)
+            mapped = self._check_readable(program.path, program.kind, chunk_dir)
+            taken = self._nurse.take(program) if self._nurse is not None else None
+            if taken is not None:
+                return self._run_warm(*taken, chunk_dir, begin, end)
+            return self._run_cold(program, chunk_dir, begin, end, mapped)
+
+    def _run_warm(self, brood: Brood, child: Child, chunk_dir: Path, begin: float, end: float) -> RunResult:
+        assert self._nurse is not None
+        try:
+            run = WarmRun(brood, child, chunk_dir, self.limits)
+        except OSError as error:
+            raise SandboxFailed(f"could not hand over a chunk: {error.strerror}") from None
+        try:
+            _sleep_until(begin)
+            _stamp(run.box, run.box / CHUNK_FILE, run.box / FRAMES_FILE)
+            started = time.monotonic()
+            run.start()
+            return self._until(end, run, run.collect(end, self._cancel), started)
+        finally:
+            run.kill()
+            self._clear_core(child.group)
+            self._nurse.bury(brood, run)
+
+    def _run_cold(self, program: Program, chunk_dir: Path, begin: float, end: float, mapped: int) -> RunResult:
+        self._runs += 1
+        name = f"{os.getpid()}-{self.index}-{self._runs}"
+        run = self._start(name, program, chunk_dir, cpu_seconds=end - begin, mapped=mapped)
+        try:
+            run.prepare(end, self._cores)
+            _sleep_until(begin)
+            _stamp(program.path, chunk_dir, chunk_dir / CHUNK_FILE, chunk_dir / FRAMES_FILE)
+            started = time.monotonic()
+            run.open_gate()
+            return self._until(end, run, run.collect(end, self._cancel), started)
+        finally:
+            run.kill()
+            self._clear_core(run.group)
+            self._dead.put(run)
+
+    def _until(self, end: float, run: Run | WarmRun, outcome: Outcome, started: float) -> RunResult:
+        """The result, at the end of the slot."""
+        result = run.result(outcome, started)
+        if outcome is not Outcome.CANCELLED:
+            _sleep_until(end)
+        return result
+
+    def _clear_core(self, group: Group | None) -> None:
+        """Send the dying elsewhere: to free what a hostile program piled up takes the kernel up to half a second, and the next program
+        would feel it on its core."""
+        if self._elsewhere and group is not None:
+            for pid in group.processes():
+                with contextlib.suppress(OSError):
+                    os.sched_setaffinity(pid, self._elsewhere)
+
+    def _breed(self, program: Program, count: int) -> Brood:
+        assert self._hierarchy is not None
+        self._broods += 1
+        return Brood(name=f"{os.getpid()}-{self.index}-b{self._broods}", lane=self._directory, root=self._root_of(program.runtime),
+                     module=program.path, files=program.files, count=count, limits=self.limits, hierarchy=self._hierarchy, uid=self.uid,
+                     gid=self.gid, cores=self._cores, elsewhere=self._elsewhere)
+
+    def _root_of(self, runtime: str) -> Path:
+        """The lane's own copy of a runtime, made when it is first needed."""
+        with self._making:
+            if runtime not in self._roots:
+                self._roots[runtime] = self._copy(find_runtime(runtime))
+            return self._roots[runtime]
+
+    def _copy(self, runtime: Runtime) -> Path:
+        root = self._directory / f"root-{runtime.name}"
+        make_root(runtime, root)
+        return root
 
     def cancel(self) -> None:
         """End the run under way, if any, at once; its result is Outcome.CANCELLED. Callable from any thread."""
@@ -110,7 +194,11 @@ class Lane:
             if self._undertaker.is_alive():
                 self._dead.put(None)
                 self._undertaker.join()
+                if self._nurse is not None:
+                    self._nurse.close()
                 os.close(self._cancel)
+                if self._user is not None:
+                    self._user.close()
                 remove_tree(self._directory)
                 if self._hierarchy is not None:
                     self._hierarchy.leave()
@@ -121,14 +209,14 @@ class Lane:
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    def _start(self, name: str, executable: Path, kind: Kind, chunk_dir: Path, *, cpu_seconds: float, mapped: int) -> Run:
+    def _start(self, name: str, program: Program, chunk_dir: Path, *, cpu_seconds: float, mapped: int) -> Run:
         group = None
         try:
             if self._hierarchy is not None:
                 group = self._hierarchy.create(name, memory=self.limits.memory, processes=self.limits.processes)
-            return Run(directory=self._directory, name=name, root=self._root, filter_file=self._filter, executable=executable, kind=kind,
-                       chunk=chunk_dir, limits=self.limits, cpu_seconds=cpu_seconds, mapped=mapped, group=group,
-                        user=(self.uid, self.gid) if self._as_root else None)
+            return Run(directory=self._directory, name=name, root=self._root_of(program.runtime), filter_file=self._filter,
+                       program=program, chunk=chunk_dir, limits=self.limits, cpu_seconds=cpu_seconds, mapped=mapped, group=group,
+                       user=(self.uid, self.gid) if self._as_root else None)
         except (OSError, SandboxFailed) as error:
             if group is not None:
                 group.remove(patience=0)
@@ -169,9 +257,9 @@ class Lane:
         return found[chunk_dir / FRAMES_FILE].st_size
 
 
-def _stamp(executable: Path, chunk_dir: Path) -> None:
+def _stamp(*paths: Path) -> None:
     """Make file times say when the slot began and nothing else: how long decoding took depends on what other frames show."""
-    for path in (executable, chunk_dir, chunk_dir / CHUNK_FILE, chunk_dir / FRAMES_FILE):
+    for path in paths:
         os.utime(path, (0, 0))
 
 

@@ -21,11 +21,13 @@ import numpy as np
 
 __all__ = ["Chunk", "load_chunk", "main"]
 
+FILES = Path("/app/files")
+
 
 class Chunk:
     """One chunk of one camera, as process() sees it."""
 
-    __slots__ = ("camera", "fps", "frames", "height", "metadata", "region", "start", "width")
+    __slots__ = ("camera", "files", "fps", "frames", "height", "metadata", "region", "start", "width")
 
     def __init__(self, facts: dict[str, Any], frames: np.ndarray[Any, Any]) -> None:
         #: uint8, frames × height × width × 3 in the order blue, green, red; changing it changes this run's copy only
@@ -38,6 +40,8 @@ class Chunk:
         self.width: int = facts["width"]
         self.height: int = facts["height"]
         self.metadata: dict[str, Any] = facts["metadata"]
+        #: the directory of the files attached to the executable
+        self.files = FILES
 
     def __repr__(self) -> str:
         return f"<chunk of {self.camera} at {self.start.isoformat()}: {len(self.frames)} frames of {self.width}x{self.height}>"
@@ -88,15 +92,20 @@ def plain(value: Any) -> Any:
     return None
 
 
-def main(arguments: list[str]) -> int:
+def work(process: Any, directory: Path) -> None:
     """Rows go to the real standard output; what the module prints goes to standard error, so that it cannot spoil them."""
-    directory, file = map(Path, arguments)
     with os.fdopen(os.dup(1), "w", buffering=65536, encoding="ascii", newline="\n") as output:
         os.dup2(2, 1)
         chunk = load_chunk(directory)
-        write_rows(load_process(file)(chunk), output)
+        write_rows(process(chunk), output)
     sys.stdout.flush()
     sys.stderr.flush()
+
+
+def main(arguments: list[str]) -> int:
+    """One run, from import to the last row."""
+    directory, file = map(Path, arguments)
+    work(lambda chunk: load_process(file)(chunk), directory)
     # Threads and exit handlers that the module left behind do not hold up the end of the run.
     os._exit(0)
 

@@ -8,19 +8,26 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from datetime import UTC, datetime
+from fractions import Fraction
 from pathlib import Path
+
+import numpy as np
 
 from privid.errors import SandboxFailed
 
+from . import filter as system_calls
+from .chunk import FRAMES_FILE, write_chunk_json
 from .runtime import Runtime
 
-__all__ = ["LAUNCHER", "make_root", "remove_tree"]
+__all__ = ["LAUNCHER", "ZYGOTE", "make_root", "remove_tree"]
 
 #: The launcher of modules, inside the sandbox.
 LAUNCHER = Path("/usr/lib/privid/launcher.py")
+ZYGOTE = LAUNCHER.with_name("zygote.py")
 
 #: Read when the engine starts: it may step down to a user who cannot reach its own source.
-_LAUNCHER_SOURCE = Path(__file__).with_name("launcher.py").read_bytes()
+_SOURCES = {name: Path(__file__).with_name(name).read_bytes() for name in (LAUNCHER.name, ZYGOTE.name)}
 
 #: Fields of /proc/cpuinfo that are the same at all times; libraries read them to choose their code.
 _CPU_FIELDS = ("vendor_id", "cpu family", "model", "model name", "stepping", "cache size", "flags", "bugs", "address sizes",
@@ -37,14 +44,27 @@ def make_root(runtime: Runtime, root: Path) -> None:
         raise SandboxFailed("could not copy the runtime for a lane", detail=done.stderr.strip()[-500:] or None,
                             hint="Each lane needs about 300 MB in its scratch directory, by default in /dev/shm.")
     root.chmod(0o755)
-    launcher = root / LAUNCHER.relative_to("/")
-    launcher.parent.mkdir(parents=True)
-    launcher.write_bytes(_LAUNCHER_SOURCE)
+    own = root / LAUNCHER.parent.relative_to("/")
+    own.mkdir(parents=True)
+    for name, content in {**_SOURCES, "filter": system_calls.export()}.items():
+        (own / name).write_bytes(content)
+    _add_rehearsal(own / "rehearsal")
+    (root / "app/files").mkdir(parents=True, exist_ok=True)
+    # the number that the kernel shows for a user who has none in a namespace, as in warm starts
+    (root / "etc/passwd").write_text("root:x:0:0::/:/bin/sh\nprogram:x:65534:65534::/tmp:/bin/sh\n")
+    (root / "etc/group").write_text("root:x:0:\nprogram:x:65534:\n")
     (root / "proc/cpuinfo").write_text(_cpu_facts())
     for name in ("online", "possible", "present"):
         (root / "sys/devices/system/cpu" / name).write_text("0\n")
-    for path in (launcher.parent, launcher, root / "proc/cpuinfo", *(root / "sys/devices/system/cpu").iterdir()):
+    for path in (own, *own.rglob("*"), root / "app/files", root / "proc/cpuinfo", *(root / "sys/devices/system/cpu").iterdir()):
         path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+def _add_rehearsal(directory: Path) -> None:
+    """A chunk of one black picture, which a zygote reads so that its children find everything loaded that reading a chunk takes."""
+    directory.mkdir()
+    write_chunk_json(directory, start=datetime(2000, 1, 1, tzinfo=UTC), fps=Fraction(1), camera="", region="", width=1, height=1, frames=1)
+    np.save(directory / FRAMES_FILE, np.zeros((1, 1, 1, 3), np.uint8))
 
 
 def remove_tree(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 import subprocess
 from collections.abc import Iterable
@@ -29,6 +30,7 @@ _UNUSED = ("__phello__", "config-*", "ensurepip", "idlelib", "lib2to3", "pydoc_d
            "turtle.py", "LICENSE.txt", "EXTERNALLY-MANAGED")
 
 
+@functools.cache
 def python_version() -> str:
     """Major and minor version of Debian's interpreter, for example 3.11."""
     try:

@@ -14,6 +14,7 @@ import fcntl
 import json
 import math
 import os
+import resource
 import selectors
 import signal
 import struct
@@ -23,16 +24,22 @@ import time
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import cast
 
 from privid.errors import SandboxFailed
 
 from .cgroups import Group
 from .command import sandbox_command
-from .executable import Kind
+from .program import Program
+from .runtime import EMPTY_RUNTIME
 
-__all__ = ["Limits", "Outcome", "Run", "RunResult"]
+__all__ = ["Limits", "Outcome", "Run", "RunResult", "uncopied"]
 
 _MIB = 1024 * 1024
+#: ulimit's letters, with the unit of each
+_RLIMITS = {"v": (resource.RLIMIT_AS, 1024), "p": (resource.RLIMIT_NPROC, 1), "f": (resource.RLIMIT_FSIZE, 512),
+            "n": (resource.RLIMIT_NOFILE, 1), "c": (resource.RLIMIT_CORE, 512), "l": (resource.RLIMIT_MEMLOCK, 1024),
+            "t": (resource.RLIMIT_CPU, 1)}
 
 
 class Outcome(Enum):
@@ -68,10 +75,15 @@ class RunResult:
     started: float = 0.0  # time.monotonic() when the gate was opened, for measurements
 
 
+def uncopied(output: bytearray) -> bytes:
+    """As good as bytes for who only reads; to copy many megabytes at the last moment would hold the next slot up."""
+    return cast(bytes, output)
+
+
 class Run:
     """See the module's theory of operation. Used by one thread, which must live as long as the run: bubblewrap dies with it."""
 
-    def __init__(self, *, directory: Path, name: str, root: Path, filter_file: Path, executable: Path, kind: Kind, chunk: Path,
+    def __init__(self, *, directory: Path, name: str, root: Path, filter_file: Path, program: Program, chunk: Path,
                  limits: Limits, cpu_seconds: float, mapped: int, group: Group | None, user: tuple[int, int] | None) -> None:
         self.group = group
         self._limits = limits
@@ -85,8 +97,9 @@ class Run:
             self._stdout_fd, stdout = _fifo(directory / f"{name}.out", own_ends, child_ends)
             self._stderr_fd, stderr = _file(directory / f"{name}.err", own_ends, child_ends)
             seccomp = _opened(child_ends, os.open(filter_file, os.O_RDONLY | os.O_CLOEXEC))
-            command = sandbox_command(root=root, executable=executable, kind=kind, chunk=chunk, tmpfs_bytes=limits.tmpfs,
+            command = sandbox_command(root=root, program=program, chunk=chunk, tmpfs_bytes=limits.tmpfs,
                                       rlimits=self._rlimits(cpu_seconds, mapped), descriptors=(gate, status, seccomp))
+            self._outer_limits = self._rlimits(cpu_seconds, mapped) if program.runtime == EMPTY_RUNTIME else None
             credentials = {} if user is None else {"user": user[0], "group": user[1], "extra_groups": []}
             try:
                 self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, cwd="/", env={},
@@ -111,6 +124,10 @@ class Run:
                 self.group.add(pid)
             if cores is not None:
                 os.sched_setaffinity(pid, cores)
+            if self._outer_limits is not None:
+                for option, value in self._outer_limits.items():
+                    kind, unit = _RLIMITS[option]
+                    resource.prlimit(pid, kind, (value * unit, value * unit))
         except ProcessLookupError:
             raise self._failure() from None
         except OSError as error:
@@ -148,10 +165,12 @@ class Run:
     def result(self, outcome: Outcome, started: float) -> RunResult:
         size = os.fstat(self._stderr_fd).st_size
         tail = os.pread(self._stderr_fd, self._limits.stderr, max(0, size - self._limits.stderr))
-        return RunResult(outcome, bytes(self._stdout) if outcome is Outcome.OK else b"", tail, started)
+        return RunResult(outcome, uncopied(self._stdout) if outcome is Outcome.OK else b"", tail, started)
 
     def kill(self) -> None:
         """Everything, at once; the kernel clears away behind us."""
+        if self.group is not None:
+            self.group.kill()
         if self._pidfd is not None:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)

@@ -1,11 +1,13 @@
 """Runtimes: what sandboxed programs may import, each a root directory of its own, built once and never changed.
 
 A runtime's directory is named by what it is made of, so that a new list of packages is a new directory beside the old.
-`python -m privid.sandbox.runtime` builds the runtime "python" when it is missing and prints its path.
+`python -m privid.sandbox.runtime [NAME...]` builds what is missing of the named runtimes, by default "python" and "none", and prints
+their paths.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -14,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,10 +24,18 @@ from privid.errors import SandboxFailed
 
 from .rootfs import PACKAGES, PYTHON, add_skeleton, add_system, copy_libraries, python_version
 
-__all__ = ["RUNTIMES", "Runtime", "build_runtime", "find_runtime", "main"]
+__all__ = ["DEFAULT_RUNTIME", "EMPTY_RUNTIME", "RUNTIMES", "Runtime", "build_runtime", "find_runtime", "main", "runtime_label"]
 
 #: Runtimes by name: the packages of each, exactly.
-RUNTIMES: dict[str, tuple[str, ...]] = {"python": ("numpy==2.4.6", "opencv-python-headless==4.14.0.94")}
+DEFAULT_RUNTIME = "python"
+#: Nothing but the points where things are mounted: for programs that are linked statically.
+EMPTY_RUNTIME = "none"
+_PYTHON = ("numpy==2.4.6", "opencv-python-headless==4.14.0.94")
+RUNTIMES: dict[str, tuple[str, ...]] = {
+    "python": _PYTHON,
+    EMPTY_RUNTIME: (),
+    "torch": (*_PYTHON, "onnxruntime==1.31.1", "torch==2.13.0"),
+}
 
 #: Counts changes of how a root directory is laid out; part of its name.
 _LAYOUT = 1
@@ -50,6 +61,12 @@ def find_runtime(name: str = "python") -> Runtime:
             return Runtime(name, digest, root)
     raise SandboxFailed(f'runtime "{name}" is not built', detail=f"Looked in {' and '.join(str(h) for h in _homes())}.",
                         hint="Run: python -m privid.sandbox.runtime.")
+
+
+@functools.cache
+def runtime_label(name: str) -> str:
+    """A runtime's name with what it is made of."""
+    return f"{name}-{_digest(name)}"
 
 
 def build_runtime(name: str = "python") -> Runtime:
@@ -99,11 +116,14 @@ def _digest(name: str) -> str:
 
 
 def _fill(root: Path, name: str, digest: str) -> None:
-    add_system(root)
-    _install_packages(root, RUNTIMES[name])
-    add_skeleton(root)
-    copy_libraries(root)
-    _compile(root)
+    if name == EMPTY_RUNTIME:
+        add_skeleton(root)
+    else:
+        add_system(root)
+        _install_packages(root, RUNTIMES[name])
+        add_skeleton(root)
+        copy_libraries(root)
+        _compile(root)
     manifest = {"name": name, "digest": digest, "requirements": RUNTIMES[name], "python": python_version()}
     (root / _MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
     root.chmod(0o755)
@@ -134,10 +154,10 @@ def _compile(root: Path) -> None:
     subprocess.run(command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def main() -> int:
+def main(names: Sequence[str] = ()) -> int:
     """Build what is missing; print where it is."""
     try:
-        for name in RUNTIMES:
+        for name in names or (DEFAULT_RUNTIME, EMPTY_RUNTIME):
             print(build_runtime(name).root)
     except SandboxFailed as error:
         print(f"privid: {error.message}", *(f"{label}: {text}" for label, text in (("detail", error.detail), ("hint", error.hint)) if text),
@@ -147,4 +167,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -222,13 +222,14 @@ def test_a_handle_belongs_to_its_connection_and_ends_when_dropped(house: House) 
 
 
 def sandboxes(house: House) -> set[int]:
-    """Processes of bubblewrap below the engine."""
+    """Processes of bubblewrap, and of nurseries of warm children, below the engine."""
     assert house.engine.process is not None
     found = set()
     for task in Path(f"/proc/{house.engine.process.pid}/task").iterdir():
         for child in (task / "children").read_text().split():
             try:
-                if b"bwrap" in Path(f"/proc/{child}/cmdline").read_bytes():
+                command = Path(f"/proc/{child}/cmdline").read_bytes()
+                if b"bwrap" in command or b"nursery" in command:
                     found.add(int(child))
             except OSError:
                 pass

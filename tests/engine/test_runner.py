@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from privid.engine import runner
 from privid.engine.cancel import Cancelled
 from privid.engine.chunks import ChunkCache
 from privid.engine.jobs import Job
@@ -22,6 +23,7 @@ from privid.engine.runner import Runner
 from privid.errors import SandboxFailed
 from privid.model import Camera, Column, Executable, Grid, Table
 from privid.sandbox.executable import Kind
+from privid.sandbox.program import Program
 from privid.sandbox.run import Limits, Outcome, RunResult
 from privid.sandbox.runtime import Runtime
 from privid.video import Decoder, open_footage
@@ -41,7 +43,18 @@ class TimeKeeper:
         self.fail_on: float | None = None
         self._cancel = threading.Event()
 
-    def run(self, executable: Path, kind: Kind, chunk_dir: Path, begin: float, end: float) -> RunResult:
+    warm = False
+
+    def announce(self, program: Program, slots: int) -> None:
+        pass
+
+    def ready(self, program: Program) -> bool:
+        return True
+
+    def dismiss(self, program: Program) -> None:
+        pass
+
+    def run(self, program: Program, chunk_dir: Path, begin: float, end: float) -> RunResult:
         self._cancel.clear()
         self.late.append(time.monotonic() - begin)
         self.begins.append(begin)
@@ -69,7 +82,8 @@ class Workshop:
         self.lanes = [TimeKeeper() for _ in range(lanes)]
         self.decoded: list[int] = []
         programs = Programs(Runtime("none", "0", directory), Limits())
-        self.runner = Runner(self.lanes, self.cache, self.scratch, Log(self.log), guard=GUARD, describe=self.describe,
+        self.runner = Runner(self.lanes, self.cache, self.scratch, Log(self.log), guard=GUARD, warm_guard=GUARD,
+                             starts_warm=programs.starts_warm, read_file=lambda sha256: b"", describe=self.describe,
                              open_reader=lambda footage: Decoder(directory, footage), read_output=programs.read_output)
 
     def describe(self, table: Table, chunk: int, folder: Path) -> None:
@@ -118,7 +132,8 @@ def test_every_chunk_runs_once_in_order_at_exact_multiples_of_the_pitch(make_wor
         assert max(lane.late) < 0  # each was handed over before its slot began
 
 
-def test_few_chunks_are_decoded_ahead(make_workshop: Callable[[int], Workshop]) -> None:
+def test_few_chunks_are_decoded_ahead(make_workshop: Callable[[int], Workshop], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "AHEAD_BYTES", 30_000)  # three chunks
     workshop = make_workshop(1)
     job = workshop.submit(16)
     most = 0

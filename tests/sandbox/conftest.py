@@ -18,15 +18,14 @@ import pytest
 
 from privid.sandbox.chunk import write_chunk_json
 from privid.sandbox.executable import install
-from privid.sandbox.lane import BASE_UID, GUARD, Lane, Limits, RunResult
+from privid.sandbox.lane import GUARD, Lane, Limits, Program, RunResult
 from privid.sandbox.runtime import build_runtime
 
 SLOT = 1.2  # seconds; enough to import numpy and cv2 on a busy machine
 #: How late a slot may end on a busy machine. The bound is generous, but far from what the hostile programs are after.
 TOLERANCE = 0.25
-#: Lanes of these tests have users that no other stack on the machine, and no other run of these tests, has.
-FIRST_LANE = 200 + os.getpid() % 500 * 2
-ORDINARY = BASE_UID + FIRST_LANE + 1500
+#: A user that no lane on this machine, and no other run of these tests, has.
+ORDINARY = 66000 + os.getpid() % 1000
 START = datetime(2026, 3, 1, 6, 0, tzinfo=UTC)
 
 
@@ -45,7 +44,7 @@ class Trial:
         path.unlink(missing_ok=True)
         kind = install(content.encode() if isinstance(content, str) else content, name, path)
         begin = time.monotonic() + GUARD
-        result = self.lane.run(path, kind, self.chunk, begin, begin + slot)
+        result = self.lane.run(Program(path, kind), self.chunk, begin, begin + slot)
         late = time.monotonic() - (begin + slot)
         assert 0 <= late < TOLERANCE
         assert begin <= result.started < begin + TOLERANCE
@@ -62,7 +61,7 @@ def make_trial() -> Iterator[Callable[..., Trial]]:
 
     def make(index: int, limits: Limits | None = None) -> Trial:
         scratch = base / f"scratch-{index}"
-        lane = Lane(FIRST_LANE + index, runtime=runtime, limits=limits, scratch=scratch)
+        lane = Lane(index, runtime=runtime, limits=limits, scratch=scratch)
         lanes.append(lane)
         chunk = scratch / "chunk"
         chunk.mkdir(exist_ok=True)

@@ -14,7 +14,7 @@ import numpy as np
 
 from privid.sandbox.chunk import write_chunk_json
 from privid.sandbox.executable import install
-from privid.sandbox.lane import GUARD, Lane, Limits, RunResult
+from privid.sandbox.lane import GUARD, Lane, Limits, Program, RunResult
 from privid.sandbox.runtime import find_runtime
 
 from .conftest import wait_until_gone
@@ -54,7 +54,7 @@ def check() -> dict[str, object]:
             def run(name: str, content: str, slot: float) -> tuple[RunResult, float]:
                 kind = install(content.encode(), name, scratch / name)
                 begin = time.monotonic() + GUARD
-                result = lane.run(scratch / name, kind, chunk, begin, begin + slot)
+                result = lane.run(Program(scratch / name, kind), chunk, begin, begin + slot)
                 return result, time.monotonic() - begin - slot
 
             result, _ = run("module", "import cv2\ndef process(chunk):\n    yield {'n': chunk.frames.sum()}\n", 1.2)

@@ -14,7 +14,7 @@ import pytest
 
 from privid.sandbox import filter as system_calls
 from privid.sandbox.executable import install
-from privid.sandbox.lane import GUARD
+from privid.sandbox.lane import GUARD, Program
 
 from .conftest import Trial
 
@@ -162,9 +162,9 @@ def felt(trial: Trial, other: Trial, holder: str) -> bytes:
         path.unlink(missing_ok=True)
         programs.append((which.lane, path, install(content.encode(), "lock", path)))
     (lane, path, kind), (other_lane, other_path, other_kind) = programs
-    thread = threading.Thread(target=lane.run, args=(path, kind, trial.chunk, begin, begin + 1.2))
+    thread = threading.Thread(target=lane.run, args=(Program(path, kind), trial.chunk, begin, begin + 1.2))
     thread.start()
-    result = other_lane.run(other_path, other_kind, trial.chunk, begin, begin + 1.2)
+    result = other_lane.run(Program(other_path, other_kind), trial.chunk, begin, begin + 1.2)
     thread.join()
     return result.stdout
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from privid.model import Column
 from privid.sandbox.executable import Kind
-from privid.sandbox.lane import Outcome
+from privid.sandbox.lane import Outcome, Program
 from privid.sandbox.rows import default_row, parse_rows
 
 from .conftest import ORDINARY, Trial, processes_of, wait_until_gone
@@ -184,7 +184,7 @@ def test_a_run_can_be_cancelled_at_once(trial: Trial) -> None:
     begin = time.monotonic() + 0.1
     timer = threading.Timer(0.4, trial.lane.cancel)
     timer.start()
-    result = trial.lane.run(program, Kind.PROGRAM, trial.chunk, begin, begin + 30)
+    result = trial.lane.run(Program(program, Kind.PROGRAM), trial.chunk, begin, begin + 30)
     timer.join()
     assert result.outcome is Outcome.CANCELLED
     assert time.monotonic() - begin < 2

@@ -11,7 +11,7 @@ import pytest
 
 from privid.errors import SandboxFailed
 from privid.sandbox.executable import Kind
-from privid.sandbox.lane import GUARD, Outcome
+from privid.sandbox.lane import GUARD, Outcome, Program
 
 from .conftest import TOLERANCE, Trial
 
@@ -146,17 +146,17 @@ def test_a_sandbox_that_cannot_be_set_up_is_no_outcome(trial: Trial) -> None:
     program.chmod(0o755)
     begin = time.monotonic() + GUARD
     with pytest.raises(SandboxFailed, match="could not read"):
-        trial.lane.run(program, Kind.PROGRAM, Path("/nowhere"), begin, begin + 0.3)
+        trial.lane.run(Program(program, Kind.PROGRAM), Path("/nowhere"), begin, begin + 0.3)
     for path, without, usual in ((trial.chunk / "chunk.json", 0o000, 0o644), (program, 0o644, 0o755)):
         path.chmod(without)
         with pytest.raises(SandboxFailed, match="is not readable by lanes"):
-            trial.lane.run(program, Kind.PROGRAM, trial.chunk, begin, begin + 0.3)
+            trial.lane.run(Program(program, Kind.PROGRAM), trial.chunk, begin, begin + 0.3)
         path.chmod(usual)
-    tmp = trial.lane._root / "tmp"
+    tmp = trial.lane._root_of("python") / "tmp"
     tmp.rmdir()
     try:
         with pytest.raises(SandboxFailed, match="could not set up") as failure:
-            trial.lane.run(program, Kind.PROGRAM, trial.chunk, begin, begin + 5)
+            trial.lane.run(Program(program, Kind.PROGRAM), trial.chunk, begin, begin + 5)
     finally:
         tmp.mkdir()
     assert "bwrap" in (failure.value.detail or "")

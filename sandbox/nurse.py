@@ -1,0 +1,164 @@
+"""Keeps warm children ready for the programs that a lane has been told to expect.
+
+One thread per lane. What it does depends on which programs were announced, for how many slots, and how many of these have passed:
+all public. A program that cannot be started warm is started cold from then on.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from . import syscalls
+from .brood import Brood, Child, NotWarm
+from .program import Program
+from .warm import WarmRun
+
+__all__ = ["BATCH", "Nurse"]
+
+#: Children of one zygote. A frozen one takes about a megabyte, so that two broods of two programs stay well below one run's memory.
+BATCH = 64
+#: Programs that a lane remembers as not to be started warm.
+_REMEMBERED = 1000
+
+
+@dataclass(eq=False)
+class _Ward:
+    """What is kept for one program."""
+
+    slots: int = 0  # announced, and not yet used or made ready for
+    broods: list[Brood] = field(default_factory=list)
+    dismissed: bool = False
+
+    @property
+    def ready(self) -> int:
+        return sum(len(brood.children) for brood in self.broods)
+
+
+class Nurse:
+    """`breed` makes a brood of so many children for a program."""
+
+    def __init__(self, name: str, breed: Callable[[Program, int], Brood], log: Callable[[str], None]) -> None:
+        self._breed = breed
+        self._log = log
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._wards: dict[Program, _Ward] = {}
+        self._cold: dict[Program, str] = {}
+        self._stopped = False
+        self._dead: queue.SimpleQueue[tuple[Brood, WarmRun]] = queue.SimpleQueue()
+        self._busy: dict[Brood, int] = {}  # runs of a brood that are not buried yet
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._thread.start()
+
+    def announce(self, program: Program, slots: int) -> None:
+        with self._lock:
+            if program not in self._cold:
+                self._wards.setdefault(program, _Ward()).slots += slots
+                self._changed.notify_all()
+
+    def dismiss(self, program: Program) -> None:
+        """No more slots of this program."""
+        with self._lock:
+            if (ward := self._wards.get(program)) is not None:
+                ward.slots, ward.dismissed = 0, True
+                self._changed.notify_all()
+
+    def ready(self, program: Program) -> bool:
+        """Whether a slot of this program can begin: a child is ready, or none will ever be."""
+        with self._lock:
+            ward = self._wards.get(program)
+            return ward is None or ward.ready > 0 or (ward.slots == 0 and not ward.broods)
+
+    def take(self, program: Program) -> tuple[Brood, Child] | None:
+        """A child for the slot that begins; None when the program is to be started cold."""
+        with self._lock:
+            ward = self._wards.get(program)
+            for brood in ward.broods if ward else ():
+                if brood.children:
+                    child = brood.children.popleft()
+                    self._busy[brood] = self._busy.get(brood, 0) + 1
+                    self._changed.notify_all()
+                    return brood, child
+            return None
+
+    def why_cold(self, program: Program) -> str | None:
+        return self._cold.get(program)
+
+    def bury(self, brood: Brood, run: WarmRun) -> None:
+        """Free what a run held, later."""
+        self._dead.put((brood, run))
+        with self._lock:
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        with self._lock:
+            self._stopped = True
+            self._changed.notify_all()
+        self._thread.join()
+
+    # The thread
+
+    def _work(self) -> None:
+        syscalls.unshare(syscalls.CLONE_FS)  # it will visit the children's mount namespaces
+        while True:
+            with self._lock:
+                while not (self._stopped or not self._dead.empty() or self._hungry() or self._closable()):
+                    self._changed.wait()
+                stopped, hungry = self._stopped, self._hungry()
+            while not self._dead.empty():
+                brood, run = self._dead.get()
+                run.bury()
+                with self._lock:
+                    self._busy[brood] -= 1
+            self._clear(stopped)
+            if stopped:
+                return
+            if hungry is not None:
+                self._feed(*hungry)
+
+    def _hungry(self) -> tuple[Program, int] | None:
+        """The program that needs children most: half a batch or less is ready, and slots are left."""
+        found = [(ward.ready, program) for program, ward in self._wards.items() if ward.slots and ward.ready <= BATCH // 2]
+        if not found:
+            return None
+        _, program = min(found, key=lambda pair: pair[0])
+        return program, min(BATCH, self._wards[program].slots)
+
+    def _feed(self, program: Program, count: int) -> None:
+        try:
+            brood = self._breed(program, count)
+        except NotWarm as reason:
+            self._log(f"started cold: {reason}")
+            with self._lock:
+                if len(self._cold) >= _REMEMBERED:
+                    self._cold.clear()
+                self._cold[program] = str(reason)
+                self._wards[program].slots, self._wards[program].dismissed = 0, True
+            return
+        with self._lock:
+            ward = self._wards[program]
+            ward.broods.append(brood)
+            ward.slots -= min(count, ward.slots)
+
+    def _closable(self) -> list[tuple[_Ward, Brood]]:
+        """Broods that are used up (once a later one is in use, so that nobody waits for their end), and those of dismissed programs."""
+        found = []
+        for ward in self._wards.values():
+            for number, brood in enumerate(ward.broods):
+                used_up = not brood.children and any(len(later.children) < later.size - 1 for later in ward.broods[number + 1:])
+                if (used_up or ward.dismissed) and not self._busy.get(brood):
+                    found.append((ward, brood))
+        return found
+
+    def _clear(self, everything: bool) -> None:
+        with self._lock:
+            found = [(w, b) for w in self._wards.values() for b in w.broods] if everything else self._closable()
+            for ward, brood in found:
+                ward.broods.remove(brood)
+                self._busy.pop(brood, None)
+            self._wards = {program: ward for program, ward in self._wards.items() if ward.broods or not ward.dismissed}
+        for _, brood in found:
+            brood.close()

@@ -1,0 +1,118 @@
+"""Runs inside the sandbox: imports a module before any frame exists, then forks children that each wait for a chunk of their own.
+
+Self-contained but for the launcher beside it. Nothing here is trusted: the module runs in the same process. What must hold of a child (no
+descriptor, no capability, the filter, namespaces of its own) is enforced by the zygote's filter or verified by the lane from outside.
+Usage: zygote.py CHUNK_DIRECTORY MODULE_FILE CHILDREN UNSHARE_FLAGS
+"""
+
+# ruff: noqa: PTH108, PTH123 (the fewer objects are made in a child, the sooner its program begins)
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import importlib.util
+import os
+import random
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+HERE = Path("/usr/lib/privid")
+#: Made by the lane in a child's own /tmp; opened and unlinked before the module's code runs.
+OUTPUT, ERRORS = "/tmp/.output", "/tmp/.errors"
+#: How often a child looks for its chunk until it is frozen. Thawed, it looks at once: its sleep is long over.
+_PATIENCE = 0.02
+
+
+def main(arguments: list[str]) -> None:
+    directory, file = Path(arguments[0]), Path(arguments[1])
+    children, flags = int(arguments[2]), int(arguments[3])
+    launcher = _load("launcher", HERE / "launcher.py")
+    block = (HERE / "filter").read_bytes()
+    libc = ctypes.CDLL(None, use_errno=True)
+    sys.argv = [str(HERE / "launcher.py"), str(directory), str(file)]
+    with open(os.devnull, "w", encoding="ascii") as nothing:  # all that a run needs is loaded once
+        launcher.write_rows([{"frames": launcher.load_chunk(HERE / "rehearsal").frames.sum()}], nothing)
+    before = _chance()
+    process = launcher.load_process(file)
+    after = _chance()
+    gc.collect()
+    gc.freeze()
+    for _ in range(children):
+        helper = os.fork()
+        if helper == 0:
+            if libc.unshare(flags) == 0 and os.fork() == 0:
+                _wait(directory, libc, block)
+                _reseed(before, after)
+                _run(launcher, process, directory)
+            os._exit(0)
+        os.waitpid(helper, 0)
+    while True:
+        time.sleep(3600)
+
+
+def _load(name: str, file: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _chance() -> list[Any]:
+    """The state of the generators that a module may use without making its own."""
+    state: Any = np.random.get_state(legacy=True)
+    return [random.getstate(), (state[0], state[1].tobytes(), *state[2:])]
+
+
+def _reseed(before: list[Any], after: list[Any]) -> None:
+    """Fresh randomness for each child; but a module that has seeded a generator keeps its sequence, as it would in a run of its own."""
+    if before[0] != after[0]:
+        random.setstate(after[0])
+    else:
+        random.seed()
+    if before[1] != after[1]:
+        name, words, *rest = after[1]
+        np.random.set_state((name, np.frombuffer(words, np.uint32), *rest))
+    else:
+        np.random.seed()
+
+
+def _wait(directory: Path, libc: Any, block: bytes) -> None:
+    """Give up what only a zygote needs, and wait to be frozen, given a chunk, and thawed."""
+    os.chdir("/")
+    os.closerange(0, 1 << 16)
+
+    class Program(ctypes.Structure):
+        _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
+
+    libc.capset((ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)())
+    libc.prctl(22, 2, ctypes.byref(Program(len(block) // 8, block)), 0, 0)
+    facts = directory / "chunk.json"
+    while not os.access(facts, os.F_OK):
+        time.sleep(_PATIENCE)
+
+
+def _run(launcher: Any, process: Any, directory: Path) -> None:
+    os.chdir("/tmp")
+    os.open("/dev/null", os.O_RDONLY)
+    for path in (OUTPUT, ERRORS):
+        os.open(path, os.O_WRONLY | os.O_APPEND)
+        os.unlink(path)
+    try:
+        launcher.work(process, directory)
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
