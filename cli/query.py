@@ -1,0 +1,91 @@
+"""Runs a file in the language of the Privid paper: SPLIT, PROCESS and SELECT.
+
+A file named in PROCESS … USING is uploaded when it lies beside the query. Tables live as long as the run. The whole file is read before
+anything runs; a mistake is shown with its line and column, and the exit code is then 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import psycopg
+
+from privid.language.source import Mistake, Source
+
+from .options import data_option
+from .stack import Stack
+from .terminal import CommandFailed, progress
+
+__all__ = ["SUMMARY", "arguments", "run"]
+
+SUMMARY = "run a file of SPLIT, PROCESS and SELECT statements"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    data_option(parser)
+    parser.add_argument("-U", "--username", metavar="ROLE", default="analyst", help="role to run as (default: analyst)")
+    parser.add_argument("--epsilon", metavar="X", help="what each SELECT takes of the budget (default: the role's setting privid.epsilon)")
+    parser.add_argument("--explain", action="store_true",
+                        help="show what each SELECT would cost and how exact it would be; run and charge nothing")
+    parser.add_argument("--sql", action="store_true", help="show the file as PostgreSQL's SQL, and do nothing else")
+    parser.add_argument("file", metavar="FILE", type=Path, help="file to run")
+
+
+def run(options: argparse.Namespace) -> int:
+    try:
+        source = Source(str(options.file), options.file.read_bytes().decode("utf-8-sig").replace("\r\n", "\n"))
+    except OSError as error:
+        raise CommandFailed(f'could not read "{options.file}": {error.strerror}') from None
+    except UnicodeDecodeError:
+        raise CommandFailed(f'file "{options.file}" is not text in UTF-8') from None
+    try:
+        return _run(source, options)
+    except Mistake as mistake:
+        print(source.tell("ERROR", mistake), file=sys.stderr)
+        return 1
+
+
+def _run(source: Source, options: argparse.Namespace) -> int:
+    # they load sqlglot; the other commands start without
+    from privid.language import reader
+    from privid.language import run as runner
+
+    program = reader.read(source)
+    translated = runner.translate(program)
+    for message, at in program.overlooked:
+        print(source.tell("WARNING", Mistake(message, at)), file=sys.stderr)
+    if options.sql:
+        print("\n".join(f"{sql};" for _, sql in translated))
+        return 0
+    stack = Stack(options.data)
+    if stack.postgres.pid() is None:
+        raise CommandFailed(f'the stack in "{stack.layout.data}" is not running', "Start it with privid up.")
+    try:
+        connection = stack.postgres.connect(user=options.username)
+    except psycopg.Error as error:
+        raise CommandFailed(str(error).strip().splitlines()[-1]) from None
+    with connection, progress(len(translated)) as bar:
+        if options.epsilon is not None:
+            _set_epsilon(connection, options.epsilon)
+        answers = runner.run(translated, connection, options.file.parent, explain=options.explain)
+        for number in range(len(translated)):
+            bar.step(f"statement {number + 1} of {len(translated)}")
+            answer = next(answers)
+            bar.clear()
+            if answer.columns:
+                print(answer.table())
+            for notice in answer.notices:
+                print(notice)
+            if answer.columns:
+                print(flush=True)
+    return 0
+
+
+def _set_epsilon(connection: psycopg.Connection[tuple[object, ...]], epsilon: str) -> None:
+    try:
+        connection.execute("SELECT set_config('privid.epsilon', %s, false)", (epsilon,))
+    except psycopg.Error as error:
+        told = error.diag
+        raise CommandFailed(told.message_primary or str(error).strip(), told.message_hint or told.message_detail) from None

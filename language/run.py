@@ -1,0 +1,117 @@
+"""Runs a program in a session: uploads executables, makes the tables, asks the SELECTs one after the other."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import errors
+
+from . import select, table
+from .answer import Answer
+from .source import Mistake
+from .statements import Process, Program, Select
+from .trace import trace
+
+__all__ = ["Translated", "run", "translate"]
+
+#: a statement of the file and the SQL that it becomes; SPLIT alone becomes nothing
+Translated = tuple[Process | Select, str]
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+_NUMBERS = frozenset({20, 21, 23, 26, 700, 701, 1700})  # PostgreSQL's numeric types, by oid
+#: how messages about a table speak of its options
+_OPTION = re.compile(r'option "(\w+)"|^(chunk|stride|end) of ')
+
+
+def translate(program: Program) -> list[Translated]:
+    """The whole program, so that every mistake that can be seen beforehand is seen before anything runs."""
+    done: list[Translated] = []
+    for statement in program.statements:
+        if isinstance(statement, Process):
+            done.append((statement, table.to_sql(statement)))
+        elif isinstance(statement, Select):
+            done.append((statement, select.to_sql(statement)))
+    return done
+
+
+def run(translated: list[Translated], connection: Connection, folder: Path, *, explain: bool = False) -> Iterator[Answer]:
+    """An answer for each SELECT, and one without columns for each table, which may have notices. The session should be one of its own."""
+    notices: list[str] = []
+    connection.add_notice_handler(lambda notice: notices.append(_told(notice)))
+    # moments of the file are UTC unless they say otherwise, and so are hours and days of its answers
+    connection.execute("SET TimeZone = 'UTC'")
+    for statement, sql in translated:
+        notices.clear()
+        try:
+            if isinstance(statement, Process):
+                _upload(connection, statement, folder)
+                connection.execute(sql.encode())
+                yield Answer((), (), (), tuple(notices))
+            else:
+                cursor = connection.execute((f"EXPLAIN {sql}" if explain else sql).encode())
+                yield _answer(cursor, tuple(notices))
+        except psycopg.Error as error:
+            raise _mistake(error, statement, sql) from None
+
+
+def _upload(connection: Connection, process: Process, folder: Path) -> None:
+    """The file beside the query, unless it is there already; without a file, what was uploaded before under that name."""
+    name = table.executable_name(process.file)
+    known = connection.execute("SELECT sha256 FROM privid.executables WHERE name = %s", (name,)).fetchone()
+    file = folder / process.file
+    if file.is_file():
+        try:
+            content = file.read_bytes()
+        except OSError as error:
+            raise Mistake(f'could not read "{process.file}": {error.strerror}', process.places["executable"]) from None
+        if known is None or known[0] != hashlib.sha256(content).hexdigest():
+            connection.execute("SELECT privid.upload(%s, %s)", (name, content))
+    elif known is None:
+        raise Mistake(f'executable "{name}" does not exist', process.places["executable"],
+                      hint=f"Put the file {process.file} beside the query, or upload it with privid upload.")
+
+
+def _answer(cursor: psycopg.Cursor[tuple[Any, ...]], notices: tuple[str, ...]) -> Answer:
+    """Values in PostgreSQL's own text form."""
+    result, columns = cursor.pgresult, cursor.description or []
+    assert result is not None
+    values = [[result.get_value(row, column) for column in range(result.nfields)] for row in range(result.ntuples)]
+    return Answer(tuple(column.name for column in columns),
+                  tuple(tuple(None if value is None else value.decode() for value in row) for row in values),
+                  tuple(column.type_code in _NUMBERS for column in columns), notices)
+
+
+def _told(notice: errors.Diagnostic) -> str:
+    lines = [f"{notice.severity or 'NOTICE'}:  {notice.message_primary}"]
+    lines += [f"{label}:  {text}" for label, text in (("DETAIL", notice.message_detail), ("HINT", notice.message_hint)) if text]
+    return "\n".join(lines)
+
+
+def _mistake(error: psycopg.Error, statement: Process | Select, sql: str) -> Mistake:
+    """PostgreSQL's error where its reason stands in the file."""
+    told = error.diag
+    message = told.message_primary or str(error).strip().splitlines()[0]
+    at = statement.at
+    if isinstance(statement, Process):
+        at = _place(message, error.sqlstate, statement)
+    elif told.statement_position:
+        at += trace(sql, int(told.statement_position) - 1, statement.text)
+    return Mistake(message, at, detail=told.message_detail, hint=told.message_hint)
+
+
+def _place(message: str, sqlstate: str | None, process: Process) -> int:
+    """The clause of SPLIT or PROCESS that an error of the table's definition speaks of."""
+    places = {**process.split.places, **process.places}
+    option = _OPTION.search(message)
+    if option and (option[1] or option[2]) in places:
+        return places[option[1] or option[2]]
+    if sqlstate == "PV008" or "executable" in message:
+        return places["executable"]
+    if sqlstate == "PV009":
+        return places["begin"]
+    return places["camera"] if "server" in message else process.at

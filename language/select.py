@@ -1,0 +1,28 @@
+"""A SELECT of the paper as a SELECT of PostgreSQL: read by sqlglot, changed rule by rule, written again."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from .dialect import PrividSQL, SyntaxMistake
+from .rules import RULES
+from .source import Mistake
+from .statements import Select
+
+__all__ = ["to_sql"]
+
+
+def to_sql(select: Select) -> str:
+    """The statement that PostgreSQL is given."""
+    try:
+        query = PrividSQL().parse(select.text)[0]
+        if not isinstance(query, exp.Query):
+            raise SyntaxMistake("statement is not a SELECT", 0)
+        for rule in RULES:
+            rule(query)
+        return query.sql(dialect=PrividSQL, normalize_functions=False, comments=False)
+    except SyntaxMistake as error:
+        raise Mistake(error.message, select.at + error.at, hint=error.hint) from None
+    except SqlglotError as error:  # of its tokenizer: a text that does not end, a sign that does not exist
+        raise Mistake(f"syntax error: {str(error).splitlines()[0]}", select.at) from None
