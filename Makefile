@@ -6,7 +6,7 @@ PYTHON := .venv/bin/python
 PG_CONFIG ?= /usr/lib/postgresql/15/bin/pg_config
 export PG_CONFIG PIP_DISABLE_PIP_VERSION_CHECK = 1
 STAMPS := build/stamps
-ROOMS := calculus cli engine fdw ledger sandbox udf video
+ROOMS := calculus cli engine fdw language ledger sandbox udf video
 
 .PHONY: setup demo test verify lint bench clean library runtime moved
 .DELETE_ON_ERROR:

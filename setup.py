@@ -14,7 +14,7 @@ from setuptools.command.build import build
 HERE = Path(__file__).resolve().parent
 
 #: every room is a top-level folder; core/ is the package itself
-ROOMS = ("calculus", "cli", "engine", "fdw", "ledger", "sandbox", "udf", "video")
+ROOMS = ("calculus", "cli", "engine", "fdw", "language", "ledger", "sandbox", "udf", "video")
 
 #: what the engine needs at run time; constraints.txt names the exact versions that are tested together
 REQUIRES = ("av", "numpy", "opencv-python-headless<5", "opendp>=0.16", "psycopg[binary]>=3.2", "pyseccomp", "sqlglot")
