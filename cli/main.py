@@ -22,6 +22,7 @@ COMMANDS = {
     "status": "status",
     "psql": "psql",
     "upload": "upload",
+    "query": "query",
     "try": "try_",
     "budget": "budget",
     "exposure": "exposure",
