@@ -5,39 +5,16 @@ A table is written @name@, so that one text serves the foreign table and the ord
 
 from __future__ import annotations
 
-import random
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from .calculus_world import SIZES, STARTS, TABLES
+from .calculus_expressions import NUMBERS, PLATES, RANGES, Col, Expressions, Rel
+from .calculus_world import TABLES
 
 __all__ = ["Agg", "Grammar", "Query"]
 
 _TABLE = re.compile(r"@(\w+)@")
-_NUMBERS = ("-5", "0", "1", "2", "3", "5", "10", "30")
-_RANGES = ((0, 10), (0, 1), (0, 3), (-5, 5), (30, 60), (-60, -30), (0, 100), (-20, 60), (0, 0.5), (2, 5), (5, 5))
-_PLATES = ("A", "B", "C", "D", "Z")
-
-
-@dataclass(frozen=True)
-class Col:
-    name: str
-    kind: str  # text, num, bool, enum, time, bin (a public function of chunk), gap (an interval)
-
-
-@dataclass(frozen=True)
-class Rel:
-    """A relation: a table, or a SELECT in parentheses."""
-
-    sql: str
-    cols: tuple[Col, ...]
-    forms: frozenset[str] = frozenset()
-    depth: int = 0
-    cte: bool = False
-
-    def of(self, *kinds: str) -> list[Col]:
-        return [c for c in self.cols if c.kind in kinds]
 
 
 @dataclass(frozen=True)
@@ -65,12 +42,16 @@ class Query:
     body: str
     forms: frozenset[str]
     depth: int
+    #: only the key with the largest value of the one aggregate is asked for
+    argmax: bool = False
 
     def sql(self, columns: Sequence[str] | None = None) -> str:
         """The statement, or the same with other columns in the place of its aggregates."""
         wanted = [f"{k} AS k{i}" for i, k in enumerate(self.keys)]
         wanted += [f"{c} AS c{i}" for i, c in enumerate(columns if columns is not None else [a.sql() for a in self.aggs])]
         group = f" GROUP BY {', '.join(self.keys)}" if self.keys else ""
+        if self.argmax and columns is None:
+            return f"{self.head}SELECT {self.keys[0]} AS k0 {self.body}{group} ORDER BY {self.aggs[0].sql()} DESC LIMIT 1"
         return f"{self.head}SELECT {', '.join(wanted)} {self.body}{group}"
 
     @property
@@ -95,10 +76,9 @@ BASE = (Col("chunk", "time"), Col("plate", "text"), Col("v", "num"), Col("w", "n
 
 
 @dataclass
-class Grammar:
+class Grammar(Expressions):
     """Draws statements; `tables` may be restricted, as may the operators."""
 
-    rng: random.Random
     tables: Sequence[str] = tuple(TABLES)
     operators: Sequence[str] = ("filter", "group", "distinct", "limit", "union all", "union", "setop", "join", "public join", "view")
     aggregates: Sequence[str] = ("count", "count value", "count distinct", "sum", "sum", "avg", "var")
@@ -108,9 +88,6 @@ class Grammar:
     def name(self, stem: str) -> str:
         self.numbered += 1
         return f"{stem}{self.numbered}"
-
-    def chance(self, p: float) -> bool:
-        return self.rng.random() < p
 
     # Relations
 
@@ -226,7 +203,7 @@ class Grammar:
         choices = [f"count(*) {self.rng.choice(('=', '>=', '<=', '>', '<', '<>'))} {self.rng.choice((1, 2, 2, 3))}"]
         if below.of("num"):
             c = self.ranged(below)
-            choices += [f"max({c}) > {self.rng.choice(_NUMBERS)}", f"sum({c}) BETWEEN 1 AND 20", f"avg({c}) < 4", f"min({c}) >= 2"]
+            choices += [f"max({c}) > {self.rng.choice(NUMBERS)}", f"sum({c}) BETWEEN 1 AND 20", f"avg({c}) < 4", f"min({c}) >= 2"]
         if any(c.name == "plate" for c in below.cols):
             choices.append("count(DISTINCT plate) >= 2")
         return self.rng.choice(choices)
@@ -301,7 +278,7 @@ class Grammar:
         value = self.rng.choice(numbers)
         if len(numbers) > 1 and self.chance(0.3):
             value = f"{value} * {self.rng.choice(numbers)}"
-        lo, hi = self.rng.choice(_RANGES)
+        lo, hi = self.rng.choice(RANGES)
         aggregate = self.rng.choice(("count(*)", f"max(range({value}, {lo}, {hi}))", f"avg(range({value}, {lo}, {hi}))",
                                      f"sum(range({value}, {lo}, {hi}))", f"count({value})", f"min(range({value}, {lo}, {hi}))",
                                      "count(DISTINCT a.plate)"))
@@ -334,79 +311,6 @@ class Grammar:
         return Rel(f"SELECT {', '.join(columns)} FROM {self.source(below, 'a')} {kind} {public} p ON p.plate = a.plate", cols,
                    below.forms | {"public join" if unique else "public join, not unique"}, below.depth + 1)
 
-    # Expressions
-
-    def number(self, rel: Rel) -> str:
-        """A number computed from a row."""
-        choose = self.rng.choice
-        columns = [c.name for c in rel.of("num")]
-        if not columns:
-            return f"length({choose(rel.of('text')).name})" if rel.of("text") else "1"
-        a, b = choose(columns), choose(columns)
-        if self.chance(0.5):
-            return a
-        k = choose(_NUMBERS)
-        return choose((f"{a} * 2", f"{a} + {k}", f"-({a})", f"abs({a})", f"{a} - {b}", f"{a} * {b}", f"({a}) / 2", f"floor({a})",
-                       f"nullif({a}, {k})", f"coalesce(nullif({a}, {k}), {b})", f"CASE WHEN {self.condition(rel)} THEN {a} ELSE {k} END",
-                       f"CASE WHEN {self.condition(rel)} THEN {a} END", f"greatest({a}, {k})", f"least({a}, {b})"))
-
-    def ranged(self, rel: Rel) -> str:
-        lo, hi = self.rng.choice(_RANGES)
-        value = self.number(rel)
-        if self.chance(0.12):
-            return f"least(greatest({value}, {lo}), {hi})"
-        return f"range({value}, {lo}, {hi})"
-
-    def text(self, rel: Rel) -> str:
-        c = self.rng.choice(rel.of("text")).name
-        return self.rng.choice((f"lower({c})", f"nullif({c}, 'A')", f"left({c}, 1)", f"coalesce(nullif({c}, 'B'), 'A')", f"{c} || 'x'"))
-
-    def bin(self, rel: Rel) -> str:
-        """A public function of chunk."""
-        bins = [c.name for c in rel.of("bin")]
-        times = [c.name for c in rel.of("time")]
-        if bins and (not times or self.chance(0.5)):
-            return self.rng.choice(bins)
-        c = self.rng.choice(times)
-        return self.rng.choice((f"date_trunc('second', {c})", f"date_bin('2 seconds', {c}, '2026-03-01 06:00+00')", f"hour({c})",
-                                f"floor(extract(second FROM {c}) / 2)", f"bin({c}, '1 second')", c))
-
-    def condition(self, rel: Rel) -> str:
-        """On what executables output."""
-        choose = self.rng.choice
-        found: list[str] = []
-        for c in rel.cols:
-            if c.kind == "num":
-                found += [f"{c.name} {choose(('<', '<=', '>', '>=', '=', '<>'))} {choose(_NUMBERS)}", f"{c.name} BETWEEN 1 AND 10",
-                          f"{c.name} IS NOT NULL"]
-            elif c.kind == "text":
-                found += [f"{c.name} = '{choose(_PLATES)}'", f"{c.name} IN ('A', 'C', 'E')", f"{c.name} <> 'A'", f"{c.name} LIKE 'A%'"]
-            elif c.kind == "bool":
-                found += [c.name, f"NOT {c.name}", f"{c.name} IS NOT TRUE"]
-            elif c.kind == "enum":
-                found += [f"{c.name} = '{choose(SIZES)}'", f"{c.name} > 'small'"]
-        if not found:
-            return "true"
-        first = choose(found)
-        return f"({first} {choose(('AND', 'OR'))} {choose(found)})" if self.chance(0.25) else first
-
-    def trusted(self, rel: Rel) -> str:
-        c = self.rng.choice(rel.of("time")).name
-        at = f"'{STARTS.isoformat()}'::timestamptz + interval '{self.rng.choice(('0.5', '1', '1.5', '2', '3'))} seconds'"
-        return self.rng.choice((f"{c} >= {at}", f"{c} < {at}", f"extract(second FROM {c}) < 2", f"date_trunc('second', {c}) <> {at}",
-                                f"extract(milliseconds FROM {c}) IN (0, 500, 1000, 1500, 2000, 3000)"))
-
-    def where(self, rel: Rel, p: float, *extra: str) -> tuple[str, frozenset[str]]:
-        conditions, forms = list(extra), set()
-        if self.chance(p * 0.8) and rel.of("num", "text", "bool", "enum"):
-            conditions.append(self.condition(rel))
-            forms.add("where")
-        if self.chance(p * 0.3) and rel.of("time"):
-            conditions.append(self.trusted(rel))
-            forms.add("where on chunk")
-        self.rng.shuffle(conditions)
-        return (f" WHERE {' AND '.join(conditions)}" if conditions else ""), frozenset(forms)
-
     # Releases
 
     def release(self, depth: int | None = None) -> Query:
@@ -436,7 +340,11 @@ class Grammar:
         head = f"WITH {', '.join(self.ctes)} " if self.ctes else ""
         if head:
             forms.add("cte")
-        return Query(head, tuple(dict.fromkeys(keys)), aggs, body, frozenset(forms | more), below.depth)
+        argmax = len(keys) == 1 and listing is None and aggs[0].fn in ("count", "sum") and self.chance(0.15)
+        if argmax:
+            aggs = aggs[:1]
+            forms = {f for f in forms if f not in ("several aggregates", *self.aggregates)} | {"argmax"}
+        return Query(head, tuple(dict.fromkeys(keys)), aggs, body, frozenset(forms | more), below.depth, argmax)
 
     def declare(self, below: Rel, keys: list[str], declared: list[str], forms: set[str]) -> tuple[str, Sequence[str]] | None:
         """Untrusted keys, declared in one of the ways that people write."""
@@ -445,7 +353,7 @@ class Grammar:
             return None
         c = self.rng.choice(choices)
         if c.kind == "text":
-            values = self.rng.sample(_PLATES if c.name != "owner" else ("ann", "bob", "dan"), self.rng.choice((1, 2, 3)))
+            values = self.rng.sample(PLATES if c.name != "owner" else ("ann", "bob", "dan"), self.rng.choice((1, 2, 3)))
             if c.name == "side":
                 keys.append(c.name)
                 forms.add("release by side")

@@ -49,7 +49,7 @@ def work(seeds: Any, done: Any) -> None:
 
 def as_tally(kept: dict[str, Any]) -> Tally:
     tally = Tally(kept["pairs"], Counter(kept["drawn"]), Counter(kept["accepted"]), Counter(kept["refusals"]), Counter(kept["failures"]),
-                  findings=kept["findings"])
+                  kept["examples"], findings=kept["findings"])
     tally.tightest.update(kept["tightest"])
     return tally
 

@@ -15,22 +15,11 @@ from privid.ledger.steps import Step, Use, shares
 from privid.model import Plan
 
 from .calculus_grammar import Grammar, Query
+from .calculus_mechanisms import Answer, Part, change, collected, parts
 from .calculus_stand import Claim, NotOneRelease, Stand
 from .calculus_world import CAMERAS, TABLES, Pair, copy_text, fresh_pair, mutated
 
 __all__ = ["Finding", "Searcher", "Tally"]
-
-#: key -> what is collected for it
-Answer = dict[tuple[Any, ...], tuple[Any, ...]]
-
-
-@dataclass(frozen=True)
-class Noised:
-    """One number per key that noise is added to: a combination of collected columns, and the scale of its noise."""
-
-    terms: tuple[tuple[int, Fraction], ...]
-    scale: Fraction
-
 
 @dataclass(frozen=True)
 class Finding:
@@ -65,6 +54,7 @@ class Tally:
     accepted: Counter[str] = field(default_factory=Counter)
     refusals: Counter[str] = field(default_factory=Counter)
     failures: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
     tightest: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     findings: list[str] = field(default_factory=list)
 
@@ -75,6 +65,7 @@ class Tally:
             mine.update(theirs)
         for form, ratio in other.tightest.items():
             self.tightest[form] = max(self.tightest[form], ratio)
+        self.examples |= other.examples
         self.findings += other.findings
 
     def report(self) -> str:
@@ -83,16 +74,8 @@ class Tally:
         for form, drawn in sorted(self.drawn.items()):
             lines.append(f"{form:<26}{drawn:>8}{100 * self.accepted[form] / drawn:>9.0f}%{self.tightest.get(form, 0.0):>10.3f}")
         lines += [f"  refused {n:>6}  {why}" for why, n in self.refusals.most_common(25)]
-        lines += [f"  FAILED {n:>6}  {why}" for why, n in self.failures.most_common(10)]
+        lines += [f"  FAILED {n:>6}  {why}: {self.examples.get(why)}" for why, n in self.failures.most_common(10)]
         return "\n".join(lines)
-
-
-def noised(plan: Plan, query: Query) -> tuple[list[str], list[Noised]]:
-    """What the inner query collects, and which combinations of it get noise of which scale."""
-    if len(plan.outputs) != len(query.aggs):
-        raise RuntimeError(f"{len(plan.outputs)} outputs of {query.claimed}")
-    columns = [a.sql() for a in query.aggs]
-    return columns, [Noised(((i, Fraction(1)),), o.scale) for i, o in enumerate(plan.outputs)]
 
 
 def levels(select: Any) -> int:
@@ -106,6 +89,10 @@ def _from_levels(rel: Any) -> int:
     if rel["kind"] == "join":
         return max(_from_levels(rel["left"]), _from_levels(rel["right"]))
     return 1 + levels(rel["select"]) if rel["kind"] == "subquery" else 0
+
+
+#: as a cast to text spells them, and as the type's output function does, which is what keys are compared with
+_BOOLEANS = {"true": "t", "false": "f"}
 
 
 class Searcher:
@@ -127,8 +114,9 @@ class Searcher:
             claim = self.stand.explain(query.claimed)
         except psycopg.Error as error:
             if error.sqlstate not in ("PV001", "PV002", "22023"):
-                self.tally.failures[f"{error.sqlstate} {error.diag.message_primary} | {query.claimed}"] += 1
-            self.tally.refusals[_kind(error.diag.message_primary or "")] += 1
+                self.failed(error, query.claimed)
+            else:
+                self.tally.refusals[_kind(error.diag.message_primary or "")] += 1
             return None
         except NotOneRelease:
             self.tally.refusals["(another level is the release)"] += 1
@@ -138,6 +126,12 @@ class Searcher:
             return None
         self.tally.accepted.update(forms)
         return claim
+
+    def failed(self, error: psycopg.Error, statement: str) -> None:
+        told = f"{error.sqlstate} {error.diag.message_primary}"
+        if told not in self.tally.failures:
+            self.tally.examples[told] = statement
+        self.tally.failures[told] += 1
 
     # Truth
 
@@ -152,12 +146,14 @@ class Searcher:
                                for i, pair in enumerate(pairs) for side, world in enumerate((pair.before, pair.after)))
                 with connection.cursor() as cursor, cursor.copy(f"COPY truth_{table} FROM STDIN".encode()) as copy:
                     copy.write(text)
-            rows = connection.execute(f"SELECT z.world, q.* FROM generate_series({first}, {first + 2 * len(pairs) - 1}) AS z(world) "
+            shown = [f"q.k{i}::text" for i in range(len(query.keys))] + [f"q.c{i}" for i in range(len(columns))]
+            worlds = f"generate_series({first}, {first + 2 * len(pairs) - 1}) AS z(world)"
+            rows = connection.execute(f"SELECT {', '.join(['z.world', *shown])} FROM {worlds} "
                                       f"CROSS JOIN LATERAL ({query.true(columns)}) AS q".encode()).fetchall()
         found: list[Answer] = [{} for _ in range(2 * len(pairs))]
         keys = 1 + len(query.keys)
         for row in rows:
-            found[row[0] - first][row[1:keys]] = row[keys:]
+            found[row[0] - first][tuple(_BOOLEANS.get(key, key) for key in row[1:keys])] = row[keys:]
         return [(found[2 * i], found[2 * i + 1]) for i in range(len(pairs))]
 
     # Search
@@ -165,14 +161,14 @@ class Searcher:
     def search(self, query: Query, claim: Claim, fresh: int = 24, rounds: int = 4, size: int = 20) -> Finding | None:
         """Random neighbours, then mutants of those that came closest to what is allowed."""
         plan = claim.plan
-        columns, numbers = noised(plan, query)
+        columns, noisy = collected(plan, query), parts(plan)
         costs = {camera: _costs(plan, camera) for camera in CAMERAS}
         pairs = [fresh_pair(self.rng, query.tables) for _ in range(fresh)]
         best: list[tuple[float, Pair]] = []
         for turn in range(rounds + 1):
             for pair, (one, other) in zip(pairs, self.answers(query, columns, pairs), strict=True):
                 self.tally.pairs += 1
-                finding, ratio = self._judge(query, claim, pair, one, other, numbers, costs[pair.camera])
+                finding, ratio = self._judge(query, claim, pair, one, other, noisy, costs[pair.camera])
                 if finding is not None:
                     return finding
                 best.append((ratio, pair))
@@ -184,26 +180,25 @@ class Searcher:
             self.tally.tightest[form] = max(self.tally.tightest[form], best[0][0] if best else 0.0)
         return None
 
-    def _judge(self, query: Query, claim: Claim, pair: Pair, one: Answer, other: Answer, numbers: Sequence[Noised],
+    def _judge(self, query: Query, claim: Claim, pair: Pair, one: Answer, other: Answer, noisy: Sequence[Sequence[Part]],
                costs: list[Step]) -> tuple[Finding | None, float]:
         """Whether the pair is covered, and how near it comes."""
-        plan = claim.plan
-        changes = [_change(one, other, number) for number in numbers]
-        loss = Fraction(0)
-        for number, change in zip(numbers, changes, strict=True):
-            if change and not number.scale:
-                return Finding(query, pair, change, Fraction(0), "a number without noise changed"), 1.0
-            loss += change / number.scale if change else 0
-        k = CAMERAS[pair.camera].k
-        whole = plan.epsilon / k
+        plan, loss = claim.plan, Fraction(0)
+        if not plan.open and (strange := {*one, *other} - set(plan.keys)):
+            return Finding(query, pair, Fraction(0), Fraction(0), f"a key that is not in the answer: {strange}"), 1.0
+        for output, pieces in zip(plan.outputs, noisy, strict=True):
+            for part in pieces:
+                changed = change(one, other, part)
+                if changed and not part.scale:
+                    return Finding(query, pair, changed, Fraction(0), f"{output.label} changed, without noise"), 1.0
+                if len(pieces) == 1 and changed > output.sensitivity:
+                    return Finding(query, pair, changed, output.sensitivity, f"{output.label}: more than the sensitivity shown"), 1.0
+                loss += changed / part.scale if changed else 0
+        whole = charged(plan, pair.camera) / CAMERAS[pair.camera].k
         allowed = whole * next((share for lo, hi, share in costs if lo <= pair.first < hi), Fraction(0))
         if loss > allowed:
             why = "more than epsilon / K" if loss > whole else "more than is charged where the segment is"
             return Finding(query, pair, loss, allowed, why), 1.0
-        if len(numbers) == len(plan.outputs):
-            for output, change in zip(plan.outputs, changes, strict=True):
-                if change > output.sensitivity:
-                    return Finding(query, pair, change, output.sensitivity, "more than the sensitivity shown"), 1.0
         return None, float(loss / whole) if whole else 0.0
 
     def run(self, pairs: int, **options: int) -> Tally:
@@ -217,7 +212,7 @@ class Searcher:
             try:
                 finding = self.search(query, claim, **options)
             except psycopg.Error as error:
-                self.tally.failures[f"{error.sqlstate} {error.diag.message_primary} | {query.true()}"] += 1
+                self.failed(error, query.true())
                 continue
             if finding is not None:
                 self.tally.findings.append(str(self.minimised(finding, claim)))
@@ -225,14 +220,14 @@ class Searcher:
 
     def minimised(self, finding: Finding, claim: Claim) -> Finding:
         """The same violation with as few rows as can be found quickly."""
-        columns, numbers = noised(claim.plan, finding.query)
+        columns, noisy = collected(claim.plan, finding.query), parts(claim.plan)
         costs = _costs(claim.plan, finding.pair.camera)
         smaller = True
         while smaller:
             smaller = False
             for pair in _reductions(finding.pair):
                 one, other = self.answers(finding.query, columns, [pair])[0]
-                found, _ = self._judge(finding.query, claim, pair, one, other, numbers, costs)
+                found, _ = self._judge(finding.query, claim, pair, one, other, noisy, costs)
                 if found is not None:
                     finding, smaller = found, True
                     break
@@ -257,6 +252,11 @@ def _without(world: Any, table: str, chunk: int, rows: Any) -> Any:
     return {**world, table: (*world[table][:chunk], tuple(rows), *world[table][chunk + 1:])}
 
 
+def charged(plan: Plan, camera: str) -> Fraction:
+    """The epsilon that a camera is debited where a segment meets as many chunks as any."""
+    return next((cost.epsilon for cost in plan.costs if cost.camera == f"verify_{camera}"), plan.epsilon)
+
+
 def _costs(plan: Plan, camera: str) -> list[Step]:
     """The share of epsilon that is charged, by the first frame of a segment."""
     uses = [use for use in plan.uses if use.table.camera.name == f"verify_{camera}" and use.chunks]
@@ -266,20 +266,6 @@ def _costs(plan: Plan, camera: str) -> list[Step]:
         if exact is not None:
             return exact
     return [(lo - frames + 1, hi, Fraction(1)) for use in uses for lo, hi in use.frame_spans()]
-
-
-def _change(one: Answer, other: Answer, number: Noised) -> Fraction:
-    """By how much a number changes, over all keys together; a key that is missing counts 0."""
-    total = Fraction(0)
-    for key in {*one, *other}:
-        a, b = one.get(key), other.get(key)
-        if a != b:
-            total += abs(sum(((_value(a, i) - _value(b, i)) * factor for i, factor in number.terms), Fraction(0)))
-    return total
-
-
-def _value(row: tuple[Any, ...] | None, i: int) -> Fraction:
-    return Fraction(row[i]) if row is not None and row[i] is not None else Fraction(0)
 
 
 def _kind(message: str) -> str:

@@ -12,6 +12,7 @@ import os
 import socket
 import tempfile
 import threading
+import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -29,7 +30,7 @@ from privid.cli.library import copy_into
 from privid.cli.postgres import Postgres
 from privid.engine.definitions import Sources, make_table
 from privid.engine.wire import Malformed, pack_json, parse_body, read_message
-from privid.errors import PrividError
+from privid.errors import EngineUnavailable, PrividError
 from privid.ledger import make_evaluate
 from privid.ledger.pool import Pool
 from privid.model import Executable, Footage, Key, Plan, Span, Table, VideoFile
@@ -100,6 +101,10 @@ class Explainer:
                     peer.sendall(self._answer(kind, body))
                 except PrividError as error:
                     peer.sendall(pack_json("E", error.as_message()))
+                except Exception as error:  # a mistake in the calculus: told, so that the search counts it
+                    where = traceback.extract_tb(error.__traceback__)[-1]
+                    told = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
+                    peer.sendall(pack_json("E", EngineUnavailable(told).as_message()))
 
     def _answer(self, kind: str, body: dict[str, Any]) -> bytes:
         if kind == "H":

@@ -115,15 +115,19 @@ class Palette:
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
-        self.plates = rng.sample(PLATES, rng.choice((1, 2, 2, 3, 6)))
+        self.plates = rng.sample(PLATES, rng.choice((1, 2, 2, 3, 4, 6)))
         self.v = rng.sample(NUMBERS, rng.choice((1, 2, 2, 4)))
         self.w = rng.sample(SMALL, rng.choice((1, 2)))
         self.red = rng.choice(((True,), (False,), (True, False)))
         self.sizes = rng.sample(SIZES, rng.choice((1, 2, 3)))
+        self.one_each = rng.random() < 0.4
+        self.next = 0
 
     def row(self) -> Row:
         choose = self.rng.choice
-        return choose(self.plates), choose(self.v), choose(self.w), choose(self.red), choose(self.sizes)
+        self.next += 1
+        plate = self.plates[self.next % len(self.plates)] if self.one_each else choose(self.plates)
+        return plate, choose(self.v), choose(self.w), choose(self.red), choose(self.sizes)
 
     def chunk(self, site: Site, fill: float) -> tuple[Row, ...]:
         rng = self.rng
@@ -143,8 +147,12 @@ def fresh_pair(rng: random.Random, tables: Sequence[str]) -> Pair:
     sites = [TABLES[t] for t in tables]
     first = _segment(rng, [s for s in sites if s.camera == camera], policy.frames)
     background, old, new = Palette(rng), Palette(rng), Palette(rng)
-    if rng.random() < 0.4:
-        new.plates = old.plates = background.plates
+    # rows that meet keys of the background, or leave them, or neither
+    meeting = rng.randrange(5)
+    if meeting in (0, 1):
+        old.plates = background.plates
+    if meeting in (0, 2):
+        new.plates = background.plates
     quiet, left, right = rng.choice((0.0, 0.0, *_FILLS)), rng.choice(_FILLS), rng.choice(_FILLS)
     before: World = {}
     after: World = {}

@@ -1,0 +1,111 @@
+"""What a release adds noise to, and what one segment's change costs it: read off the plan, as the engine reads it.
+
+A count or a sum gets noise itself. An average is a noisy count and a noisy sum around the middle of the range; a variance has a noisy
+sum of squares besides. An argmax shows which candidate's noisy score is largest, so what counts is how far scores move apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from privid.model import Collected, Output, Plan
+
+from .calculus_grammar import Query
+
+__all__ = ["Answer", "Contest", "Noised", "Part", "change", "collected", "parts"]
+
+#: key -> what is collected for it
+Answer = dict[tuple[Any, ...], tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class Noised:
+    """One number per key that noise is added to: a combination of collected columns, and the scale of its noise."""
+
+    terms: tuple[tuple[int, Fraction], ...]
+    scale: Fraction
+
+
+@dataclass(frozen=True)
+class Contest:
+    """Scores of which only the winner is shown, in each cell of the other keys."""
+
+    column: int
+    of: tuple[int, ...]
+    candidates: tuple[tuple[Any, ...], ...]
+    scale: Fraction
+
+
+Part = Noised | Contest
+
+
+def collected(plan: Plan, query: Query) -> list[str]:
+    """The columns of the inner query, after its keys."""
+    if not plan.columns:
+        return [a.sql() for a in query.aggs]
+    return [_column(c, query) for c in plan.columns]
+
+
+def _column(wanted: Collected, query: Query) -> str:
+    aggregate = query.aggs[wanted.agg]
+    argument = aggregate.arg or "*"
+    if wanted.what == "value":
+        return aggregate.sql()
+    if wanted.low is not None:
+        argument = f"range(({argument})::float8, {wanted.low}, {wanted.high})"
+    if wanted.what == "count":
+        return aggregate.sql("count", argument)
+    squared = f"({argument})::numeric * ({argument})::numeric"
+    return aggregate.sql("sum", squared if wanted.what == "squares" else f"({argument})::numeric")
+
+
+def parts(plan: Plan) -> list[list[Part]]:
+    """For each output, what of it gets noise."""
+    return [_parts(output, plan, output.collects or (i,)) for i, output in enumerate(plan.outputs)]
+
+
+def _parts(output: Output, plan: Plan, places: Sequence[int]) -> list[Part]:
+    if plan.argmax is not None:
+        return [Contest(places[0], plan.argmax, plan.keys, output.scale)]
+    if len(places) == 1:
+        return [Noised(((places[0], Fraction(1)),), output.scale)]
+    assert output.low is not None and output.high is not None
+    if output.low == output.high:
+        return []  # the answer is that value, whatever the rows
+    middle, half = (output.low + output.high) / 2, (output.high - output.low) / 2
+    count, total = places[0], places[1]
+    found: list[Part] = [Noised(((count, Fraction(1)),), output.scales[0]),
+                         Noised(((total, Fraction(1)), (count, -middle)), output.scales[1])]
+    if len(places) == 3:
+        # Σ((a - mid)² - h²/2)
+        found.append(Noised(((places[2], Fraction(1)), (total, -2 * middle), (count, middle**2 - half**2 / 2)), output.scales[2]))
+    return found
+
+
+def change(one: Answer, other: Answer, part: Part) -> Fraction:
+    """By how much it changes, over all keys together; a key that is missing counts 0."""
+    keys = {*one, *other}
+    if isinstance(part, Noised):
+        changed = [key for key in keys if one.get(key) != other.get(key)]
+        return sum((abs(_difference(one.get(key), other.get(key), part.terms)) for key in changed), Fraction(0))
+    # as many candidates as differ in number from those that occur have score 0 before and after
+    term = ((part.column, Fraction(1)),)
+    moved: dict[tuple[Any, ...], list[Fraction]] = {}
+    for key in keys:
+        cell = tuple(value for i, value in enumerate(key) if i not in part.of)
+        moved.setdefault(cell, []).append(_difference(one.get(key), other.get(key), term))
+    cells = len({tuple(value for i, value in enumerate(key) if i not in part.of) for key in part.candidates})
+    each = len(part.candidates) // max(cells, 1)
+    return sum((max(found + [Fraction(0)] * (len(found) < each)) - min(found + [Fraction(0)] * (len(found) < each))
+                for found in moved.values()), Fraction(0))
+
+
+def _difference(a: tuple[Any, ...] | None, b: tuple[Any, ...] | None, terms: Sequence[tuple[int, Fraction]]) -> Fraction:
+    return sum(((_value(a, i) - _value(b, i)) * factor for i, factor in terms), Fraction(0))
+
+
+def _value(row: tuple[Any, ...] | None, i: int) -> Fraction:
+    return Fraction(row[i]) if row is not None and row[i] is not None else Fraction(0)
