@@ -40,6 +40,8 @@ def run(options: argparse.Namespace) -> int:
         raise CommandFailed(f'could not read "{options.file}": {error.strerror}') from None
     except UnicodeDecodeError:
         raise CommandFailed(f'file "{options.file}" is not text in UTF-8') from None
+    if "\0" in source.text:
+        raise CommandFailed(f'file "{options.file}" is not text: it has zero bytes')
     try:
         return _run(source, options)
     except Mistake as mistake:

@@ -47,16 +47,17 @@ def run(translated: list[Translated], connection: Connection, folder: Path, *, e
     connection.execute("SET TimeZone = 'UTC'")
     for statement, sql in translated:
         notices.clear()
+        prefix = "EXPLAIN " if explain and isinstance(statement, Select) else ""
         try:
             if isinstance(statement, Process):
                 _upload(connection, statement, folder)
                 connection.execute(sql.encode())
                 yield Answer((), (), (), tuple(notices))
             else:
-                cursor = connection.execute((f"EXPLAIN {sql}" if explain else sql).encode())
+                cursor = connection.execute((prefix + sql).encode())
                 yield _answer(cursor, tuple(notices))
         except psycopg.Error as error:
-            raise _mistake(error, statement, sql) from None
+            raise _mistake(error, statement, sql, len(prefix)) from None
 
 
 def _upload(connection: Connection, process: Process, folder: Path) -> None:
@@ -92,7 +93,7 @@ def _told(notice: errors.Diagnostic) -> str:
     return "\n".join(lines)
 
 
-def _mistake(error: psycopg.Error, statement: Process | Select, sql: str) -> Mistake:
+def _mistake(error: psycopg.Error, statement: Process | Select, sql: str, prefix: int) -> Mistake:
     """PostgreSQL's error where its reason stands in the file."""
     told = error.diag
     message = told.message_primary or str(error).strip().splitlines()[0]
@@ -100,7 +101,7 @@ def _mistake(error: psycopg.Error, statement: Process | Select, sql: str) -> Mis
     if isinstance(statement, Process):
         at = _place(message, error.sqlstate, statement)
     elif told.statement_position:
-        at += trace(sql, int(told.statement_position) - 1, statement.text)
+        at += trace(sql, int(told.statement_position) - 1 - prefix, statement.text)
     return Mistake(message, at, detail=told.message_detail, hint=told.message_hint)
 
 

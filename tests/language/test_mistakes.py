@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+from random import Random
+
 import pytest
 
 from privid.language.reader import read
@@ -66,3 +70,24 @@ def test_a_mistake_looks_as_in_psql() -> None:
     source = Source("q.privid", "SELECT 1;\n\tCREATE x;")
     assert source.tell("ERROR", Mistake("no", 11, detail="Why.", hint="Do.")) == (
         "q.privid:2:2: ERROR:  no\nLINE 2:  CREATE x;\n         ^\nDETAIL:  Why.\nHINT:  Do.")
+
+
+def test_a_garbled_file_is_a_mistake_and_never_a_failure_of_the_reader() -> None:
+    fixtures = Path(__file__).parent / "fixtures"
+    whole = (fixtures / "listing1.privid").read_text() + "".join(
+        line + ";\n" for line in (fixtures / "selects.txt").read_text().splitlines() if line.startswith(("SELECT", "WITH")))
+    statements, words = whole.split(";"), [*re.findall(r"\s+|\w+|\S", whole), "$$", "'", '"', "é", "[", "\\", "::", "@", "/*", ":x", "$1"]
+    random = Random(20)
+    told = 0
+    for _ in range(400):
+        pieces = re.findall(r"\s+|\w+|\S", ";".join(statements[:5]) if random.random() < 0.3 else random.choice(statements))
+        for _ in range(random.randint(1, 4)):
+            place = random.randrange(len(pieces) + 1)
+            pieces[place:place + random.randint(0, 1)] = random.choices(words, k=random.randint(0, 1))
+        source = Source("q", "".join(pieces))
+        try:
+            translate(read(source))
+        except Mistake as mistake:
+            told += 1
+            assert 0 <= mistake.at <= len(source.text) and source.tell("ERROR", mistake)
+    assert told > 200

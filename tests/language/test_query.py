@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import RunningStack, run_privid
+from tests.conftest import REPOSITORY, RunningStack, run_privid
 
 #: tells the brightness that the tests know, and whether that is bright
 PROGRAM = """
@@ -113,6 +113,18 @@ def test_a_table_that_cannot_be_made_is_shown_where_its_reason_stands(desk: Desk
         place = place.format(begin=made[1].find("BEGIN ") + 7, timeout=made[3].find("TIMEOUT ") + 9)
         assert done.returncode == 1 and message in done.stderr, done.stderr
         assert done.stderr.startswith(f"{desk.folder / 'q.privid'}:{place}: ERROR:  "), done.stderr
+
+
+def test_the_page_about_the_language_shows_what_happens(desk: Desk) -> None:
+    desk.stack.camera(desk.camera, "levels.mp4")
+    file, _, told, *_ = re.findall(r"^```\n(.*?)^```$", (REPOSITORY / "docs" / "language.md").read_text(), re.M | re.S)
+    for old, new in (("campus", desk.camera), ("6:00pm", "6:00:05am"), ("5sec", "1sec"), ("cars.py", f"{desk.executable}.py")):
+        assert old in file
+        file = file.replace(old, new)
+    page = desk.query("", "--explain", head=file)
+    assert page.returncode == 0, page.stderr
+    mistaken = desk.query("", "--explain", head=file.replace("range(speed", "range(sped"))
+    assert mistaken.returncode == 1 and mistaken.stderr == told.replace("count.privid", str(desk.folder / "q.privid"))
 
 
 def test_a_mistake_at_the_end_of_the_file_is_seen_before_anything_runs(desk: Desk) -> None:
