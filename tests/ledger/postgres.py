@@ -117,7 +117,7 @@ class Database:
             conn.execute("""TRUNCATE privid.history, privid.camera_state, privid.share_grants, privid.share_accounts,
                             privid.share_ledger,
                             privid.recordings, privid.recording_files, privid.footage, privid.ledger, privid.release_log,
-                            privid.release_charges, privid.executable_store, privid.program_failures RESTART IDENTITY""")
+                            privid.release_charges, privid.executable_store, privid.program_failures RESTART IDENTITY CASCADE""")
 
     def open_ledger(self, size: int = 4) -> Ledger:
         return Ledger(self.server.conninfo(self.name, "privid_engine"), size)

@@ -1,0 +1,106 @@
+"""Looks for releases that the ledger accepts one by one though one event loses more than epsilon by all of them.
+
+What an event loses is computed here from what it is: a segment of r frames meets x of the chunks of a release whose noise was made for m̂ of
+them, so it loses epsilon · x / m̂ by it, and all of these can add up. Nothing of the ledger enters.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from privid.errors import BudgetExhausted
+from privid.ledger import Claim, ReleaseRecord, Use
+from privid.model import Camera, Grid
+from tests.ledger.postgres import camera, record, video_file
+
+__all__ = ["Query", "search"]
+
+R, FRAMES = 4, 80
+Charge = Callable[[Sequence[Claim], ReleaseRecord], int]
+
+
+@dataclass(frozen=True)
+class Query:
+    """COUNT over a table: chunks of some size from a first frame on, a stride between them."""
+
+    first: int
+    count: int
+    size: int
+    step: int
+    epsilon: Fraction
+
+    @property
+    def grid(self) -> Grid:
+        return Grid(self.first, self.count, self.size, self.step)
+
+    def met(self, q: int, r: int) -> int:
+        """Chunks of which a segment [q, q + r) has a frame."""
+        spans = (self.grid.frames(j) for j in range(self.count))
+        return sum(1 for lo, hi in spans if lo < q + r and q < hi)
+
+    def loss(self, q: int, r: int) -> Fraction:
+        return self.epsilon * self.met(q, r) / max(self.met(p, r) for p in range(-r, FRAMES + r))
+
+
+def _query(chosen: random.Random) -> Query:
+    size = chosen.randint(1, 6)
+    step = max(1, size + chosen.choice([0, 0, 0, 1, 3, -1]))
+    count = chosen.randint(1, 6)
+    first = chosen.randint(0, max(0, min(16, FRAMES - count * step - size)))
+    return Query(first, count, size, step, Fraction(1, chosen.choice([1, 2, 2, 3, 4])))
+
+
+def _varied(queries: list[Query], chosen: random.Random) -> list[Query]:
+    changed = list(queries)
+    what = chosen.randrange(4)
+    if what == 0 and len(changed) < 9:
+        changed.insert(chosen.randrange(len(changed) + 1), _query(chosen))
+    elif what == 1 and len(changed) > 1:
+        del changed[chosen.randrange(len(changed))]
+    elif what == 2:
+        changed[chosen.randrange(len(changed))] = _query(chosen)
+    else:
+        chosen.shuffle(changed)
+    return changed
+
+
+def search(charge: Charge, *, rounds: int, climbs: int, seed: int, linear: bool, mark: str) -> Fraction:
+    """The greatest loss, in units of the camera's epsilon, over random sequences and those reached by climbing from them."""
+    chosen, best, number = random.Random(seed), Fraction(0), 0
+
+    def tried(queries: Sequence[Query]) -> Fraction:
+        nonlocal number
+        number += 1
+        fresh = _fresh(f"{mark}-{number}")
+        accepted = []
+        for query in queries:
+            spans = [query.grid.frames(j) for j in range(query.count)]
+            uses = [Use.of(query.grid, [(0, query.count)], R)] if linear else []
+            try:
+                charge([Claim(fresh, spans, query.epsilon, uses)], record())
+                accepted.append(query)
+            except BudgetExhausted:
+                pass
+        return max(sum((query.loss(q, R) for query in accepted), Fraction(0)) for q in range(-R, FRAMES + R))
+
+    for _ in range(rounds):
+        queries = [_query(chosen) for _ in range(chosen.randint(3, 8))]
+        found = tried(queries)
+        for _ in range(climbs):
+            other = _varied(queries, chosen)
+            loss = tried(other)
+            if loss >= found:
+                queries, found = other, loss
+        best = max(best, found)
+    return best
+
+
+def _fresh(mark: str) -> Camera:
+    """The same camera over footage that nobody has asked about."""
+    made = camera(mark, frames=FRAMES, r=R)
+    file = video_file(mark, 0, FRAMES)
+    return Camera(made.name, made.owner, made.starts, made.rho, made.k, made.epsilon, made.quantum,
+                  type(made.footage)((file,), made.footage.fps, 64, 48))

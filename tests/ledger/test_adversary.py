@@ -1,0 +1,35 @@
+"""Races and adversaries against the real ledger, in small (tests/verify/ledger_races.py and ledger_adversary.py: in large)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import pytest
+
+from privid.ledger import Ledger, Use
+from privid.ledger.recordings import Recording
+from privid.ledger.steps import Step, evenly
+from privid.model import Camera, Span
+from tests.ledger.adversary import search
+from tests.ledger.postgres import Database
+from tests.ledger.racing import check, race
+
+
+def test_sessions_that_race_could_have_come_one_by_one_and_none_overdraws(database: Database) -> None:
+    accepted, refused = check(race(database, sessions=32, each=20, seed=1))
+    assert accepted > 100 and refused > 100
+
+
+@pytest.mark.parametrize("linear", [True, False], ids=["exact rule", "simple rule"])
+def test_no_sequence_is_accepted_by_which_an_event_loses_more_than_epsilon(database: Database, linear: bool) -> None:
+    assert Fraction(9, 10) < search(database.ledger.charge, rounds=5, climbs=8, seed=3, linear=linear, mark="sound") <= 1
+
+
+def without_margin(self: Ledger, camera: Camera, recording: Recording, spans: Sequence[Span], uses: Sequence[Use]) -> list[Step]:
+    return evenly(recording.spans(spans))
+
+
+def test_with_the_margin_left_out_the_same_search_finds_one(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Ledger, "_steps", without_margin)
+    assert search(database.ledger.charge, rounds=5, climbs=8, seed=3, linear=False, mark="weak") > 1
