@@ -173,7 +173,7 @@ class Searcher:
                     return finding
                 best.append((ratio, pair))
             best = sorted(best, key=lambda item: -item[0])[:5]
-            if turn == rounds or not best or best[0][0] >= 1:
+            if turn == rounds or not best:
                 break
             pairs = [mutated(self.rng, self.rng.choice(best)[1], query.tables) for _ in range(size)]
         for form in ("all", *query.forms):

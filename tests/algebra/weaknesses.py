@@ -1,0 +1,181 @@
+"""Each rule of the calculus with a mistake in it that somebody might make, and a statement whose bound rests on the rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from privid.calculus import facts
+from privid.calculus.certificate import Certificate, Change
+from privid.calculus.rules import (
+    argmax,
+    average,
+    base_table,
+    choose_chunks,
+    count,
+    count_distinct,
+    distinct,
+    except_rows,
+    filter_rows,
+    group_bins,
+    group_cells,
+    group_keys,
+    group_rows,
+    having,
+    inner_aggregates,
+    intersect,
+    join,
+    laplace,
+    limit,
+    listing,
+    lookup,
+    share_epsilon,
+    union_all,
+    variance,
+)
+from privid.calculus.rules import sum as sum_rule
+from tests.verify.calculus_grammar import Agg, Query
+
+__all__ = ["WEAKNESSES", "Weakness"]
+
+Patch = pytest.MonkeyPatch
+
+
+@dataclass(frozen=True)
+class Weakness:
+    """A mistake, and where it shows."""
+
+    rule: str
+    mistake: str
+    make: Callable[[Patch], None]
+    query: Query
+
+
+def _query(aggs: str | list[Agg], body: str, *keys: str, depth: int = 0, is_argmax: bool = False) -> Query:
+    chosen = (Agg("count"),) if aggs == "count" else tuple(aggs)
+    return Query("", keys, chosen, body, frozenset(), depth, is_argmax)  # type: ignore[arg-type]
+
+
+def _sum(value: str) -> list[Agg]:
+    return [Agg("sum", value)]
+
+
+def _wrap(module: Any, name: str, change: Callable[..., Any]) -> Callable[[Patch], None]:
+    """The function with another result; `change` gets the right one, then the arguments."""
+    right = getattr(module, name)
+    return lambda patch: patch.setattr(module, name, lambda *args, **options: change(right(*args, **options), *args))
+
+
+def _instead(module: Any, name: str, other: Callable[..., Any]) -> Callable[[Patch], None]:
+    return lambda patch: patch.setattr(module, name, other)
+
+
+def _unchanging(part: Certificate) -> Certificate:
+    return replace(part, changes=part.each(lambda one: Change(0, 0)))
+
+
+def _left_only(module: Any) -> Callable[[Patch], None]:
+    right = union_all.certify
+    weak = SimpleNamespace(certify=lambda parts, form: right([parts[0], *map(_unchanging, parts[1:])], form))
+    return lambda patch: patch.setattr(module, "union_all", weak)
+
+
+def _halved(found: Any) -> Any:
+    return replace(found, scale=found.scale / 2, scales=tuple(s / 2 for s in found.scales))
+
+
+def _finer(found: Any, *places: int) -> Any:
+    return replace(found, parts=tuple(replace(p, unit=p.unit / 2) if i in places else p for i, p in enumerate(found.parts)))
+
+
+_GROUPED = "FROM (SELECT plate, {agg} AS n FROM @n1@ q GROUP BY plate) q"
+
+WEAKNESSES = [
+    Weakness("base table", "one chunk less", _wrap(base_table, "chunks_touched", lambda m, *_: max(0, m - 1)),
+             _query("count", "FROM @n2@ q")),
+    Weakness("choose chunks", "the last chunk left out", _wrap(choose_chunks, "spans_of", lambda s, *_: ((s[0][0], s[0][1] - 1),)),
+             _query("count", "FROM @n1@ q WHERE chunk < '2026-03-01 06:00:02+00'")),
+    Weakness("range", "half as wide", _wrap(sum_rule, "clamp_of", lambda c, *_: replace(c, high=(c.low + c.high) / 2)),
+             _query(_sum("range(v, 0, 10)"), "FROM @n1@ q")),
+    Weakness("sum", "the width of the range instead of its distance from zero",
+             _instead(sum_rule, "row_bound", lambda tau, single, pair, keys: tau * pair), _query(_sum("range(v, 30, 60)"), "FROM @n1@ q")),
+    Weakness("sum", "rows that move between keys counted once",
+             _instead(sum_rule, "row_bound", lambda tau, single, pair, keys: tau * single),
+             _query(_sum("range(v, 0, 10)"), "FROM @n1@ q WHERE plate IN ('A', 'B')", "plate")),
+    Weakness("count", "NULL overlooked", _instead(count, "dense_bound", lambda *_: Fraction(0)),
+             _query([Agg("count", "nullif(v, 0)")], "FROM @n3@ q")),
+    Weakness("count", "rows that move between keys counted once", _instead(count, "row_bound", lambda tau, *_: Fraction(tau)),
+             _query("count", "FROM @n1@ q", "size")),
+    Weakness("count distinct", "as if it were count(*)",
+             lambda patch: patch.setattr(count_distinct, "distinct", SimpleNamespace(certify=lambda columns, row, *_: row)),
+             _query([Agg("count", "plate", distinct=True)], "FROM @n3@ q")),
+    Weakness("distinct", "the number of rows stays public", _wrap(distinct, "certify", lambda found, columns, below, *_: replace(
+             found, changes={name: replace(one, n=below.changes[name].n) for name, one in found.changes.items()})),
+             _query("count", "FROM (SELECT DISTINCT plate FROM @n3@ q) q", depth=1)),
+    Weakness("except", "the right side overlooked", _left_only(except_rows),
+             _query("count", "FROM (SELECT plate FROM @n1@ q EXCEPT SELECT plate FROM @n2@ q) q", depth=1)),
+    Weakness("intersect", "the right side overlooked", _left_only(intersect),
+             _query("count", "FROM (SELECT plate FROM @n1@ q INTERSECT SELECT plate FROM @n2@ q) q", depth=1)),
+    Weakness("union all", "the right side overlooked",
+             _wrap(union_all, "_added", lambda found, a, b: a),
+             _query("count", "FROM (SELECT v FROM @n1@ q UNION ALL SELECT w FROM @n1@ q) q", depth=1)),
+    Weakness("filter rows", "the number of rows stays public", _instead(filter_rows, "certify", lambda conditions, below: below),
+             _query("count", "FROM @n3@ q WHERE v > 0")),
+    Weakness("group by bins", "one bin only", _wrap(group_bins, "_touched", lambda beta, *_: min(beta, 1)),
+             _query(_sum("range(n, 0, 1)"),
+                    "FROM (SELECT date_trunc('second', chunk) AS b, count(*) AS n FROM @n1@ q GROUP BY 1) q", depth=1)),
+    Weakness("group by trusted cells", "a cell left out", _wrap(group_cells, "cells", lambda found, *_: found[:-1]),
+             _query("count", "FROM @n1@ q", "date_trunc('second', chunk)")),
+    Weakness("group by declared keys", "a key left out", _wrap(group_keys, "declared", lambda found, *_: found[:-1]),
+             _query("count", "FROM @n1@ q", "size")),
+    Weakness("group by", "groups treated as rows, as the paper does",
+             _wrap(group_rows, "certify", lambda found, *_: replace(found, key=None)),
+             _query(_sum("range(n, 0, 10)"), _GROUPED.format(agg="avg(range(v, 0, 10))"), depth=1)),
+    Weakness("having", "groups that leave overlooked", _instead(having, "certify", lambda conditions, below, scope: below),
+             _query("count", "FROM (SELECT plate FROM @n1@ q GROUP BY plate HAVING count(*) = 1) q", depth=1)),
+    Weakness("having", "a condition taken for one that stays true", _instead(facts, "flipped", lambda move: move),
+             _query("count", "FROM (SELECT plate FROM @n1@ q GROUP BY plate HAVING count(*) <= 1) q", depth=1)),
+    Weakness("aggregate of groups", "min taken for one that does not fall",
+             _wrap(inner_aggregates, "describe", lambda found, *_: replace(found, moves="+")),
+             _query(_sum("range(n, 2, 10)"), _GROUPED.format(agg="min(range(v, 2, 10))"), depth=1)),
+    Weakness("aggregate of groups", "an average changed by what it gains only",
+             _wrap(inner_aggregates, "ups", lambda up, *_: None if up is None else (Fraction(0), up[1])),
+             _query(_sum("range(n, 0, 10)"), _GROUPED.format(agg="avg(range(v, 0, 10))"), depth=1)),
+    Weakness("join", "the second side overlooked", _wrap(join, "_parts", lambda parts, side, offset, *_: parts if not offset else {}),
+             _query("count", "FROM (SELECT a.plate FROM @n1@ a JOIN @n2@ b ON a.plate = b.plate GROUP BY a.plate) q", depth=1)),
+    Weakness("limit", "half of the rows that change", _wrap(limit, "certify", lambda found, *_: replace(found, changes=found.each(
+             lambda one: Change(one.tau // 2, one.n // 2)))),
+             _query(_sum("range(v, 0, 10)"), "FROM (SELECT v FROM @n1@ q ORDER BY v DESC LIMIT 3) q", depth=1)),
+    Weakness("limit", "cells taken for independent", _wrap(limit, "certify", lambda found, limit, below, *_: replace(found, columns={
+             n: replace(f, place=below.columns[n].place) for n, f in found.columns.items()})),
+             _query("count", "FROM (SELECT chunk FROM @n1@ q ORDER BY chunk LIMIT 3) q", "chunk", depth=1)),
+    Weakness("limit", "charged in proportion", _wrap(limit, "certify", lambda found, *_: replace(found, linear=True)),
+             _query("count", "FROM (SELECT v FROM @n2@ q ORDER BY v LIMIT 1) q", depth=1)),
+    Weakness("listed keys", "half of the rows that change", _wrap(listing, "certify", lambda found, *_: replace(found, changes=found.each(
+             lambda one: replace(one, tau=one.tau // 2, n=one.n // 2)))),
+             _query([Agg("count", "q.plate")], "FROM (VALUES ('A'), ('B')) AS k(key) LEFT JOIN @n1@ q ON q.plate = k.key", "k.key")),
+    Weakness("look up", "a public table without a unique key", _instead(lookup, "check_unique", lambda *_: None),
+             _query("count", "FROM (SELECT a.plate FROM @n1@ a JOIN tolls t ON t.plate = a.plate) q", depth=1)),
+    Weakness("project", "the key dropped for nothing", lambda patch: patch.setattr(Change, "rebased", lambda one, keyed: replace(
+             one, appear=0, vanish=0)),
+             _query(_sum("range(n, 0, 10)"), "FROM (SELECT n FROM (SELECT plate, max(range(v, 0, 10)) AS n FROM @n1@ q "
+                    "GROUP BY plate HAVING count(*) = 1) q ORDER BY n DESC LIMIT 50) q", depth=2)),
+    Weakness("share epsilon", "the whole for each", _wrap(share_epsilon, "split", lambda found, weights, epsilon: [epsilon for _ in found]),
+             _query([Agg("count"), Agg("sum", "range(v, 0, 10)")], "FROM @n1@ q")),
+    Weakness("average", "half the noise on the sum", _wrap(average, "draft", lambda found, *_: _finer(found, 1)),
+             _query([Agg("avg", "range(v, 0, 10)")], "FROM @n1@ q")),
+    Weakness("average", "half the noise on the count", _wrap(average, "draft", lambda found, *_: _finer(found, 0)),
+             _query([Agg("avg", "range(v, 0, 10)")], "FROM @n1@ q")),
+    Weakness("variance", "half the noise on the squares", _wrap(variance, "draft", lambda found, *_: _finer(found, 2)),
+             _query([Agg("var_pop", "range(v, 0, 10)")], "FROM @n1@ q")),
+    Weakness("argmax", "one score instead of the distance of two", _wrap(argmax, "draft", lambda found, *_: replace(
+             found, weights={name: w / 2 for name, w in found.weights.items()})),
+             _query("count", "FROM @n1@ q WHERE plate IN ('A', 'B')", "plate", is_argmax=True)),
+    Weakness("discrete Laplace", "half the scale", _wrap(laplace, "output", lambda found, *_: _halved(found)),
+             _query("count", "FROM @n1@ q")),
+]
