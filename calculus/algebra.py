@@ -1,208 +1,320 @@
-"""From the statement to relational algebra: scan, choose chunks, project, filter, release.
-
-A subquery that only projects and filters is the relation below it with its columns computed, so it is inlined: whatever the level
-at which the analyst wrote a condition, the rules see one scan with its conditions.
-"""
+"""From the statement to certified relations: FROM, WHERE, GROUP BY, HAVING, SELECT, DISTINCT, set operations, LIMIT, level by level."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from privid.errors import NoRule, RawRows
-from privid.model import Table
 
-from .expressions import Trust, conjuncts
-from .reader import MAX_NODES
-from .tree import Aggregate, Col, Expr, FromJoin, FromOther, FromSubquery, FromTable, Group, Select, Target, position
+from . import show
+from .canonical import form_of_expr
+from .certificate import Certificate
+from .expressions import Scope, conjuncts
+from .inline import Env, Inliner
+from .joins import JoinedRows, Listed, LookedUp, Side
+from .rules import distinct, except_rows, intersect, limit
+from .sources import Context, Finished, Grouped, Scanned, Source, United, column, finish, materialise
+from .tree import (
+    Aggregate,
+    Argmax,
+    Col,
+    Expr,
+    FromItem,
+    FromJoin,
+    FromOther,
+    FromPublic,
+    FromSubquery,
+    FromTable,
+    Query,
+    Select,
+    SetOperation,
+    Target,
+    position,
+)
 
-__all__ = ["Choose", "Filter", "Project", "Relation", "Release", "Scan", "build"]
-
-#: nesting of one expression after subqueries have been inlined
-MAX_INLINED_DEPTH = 300
-
-
-@dataclass(frozen=True)
-class Scan:
-    """A base table."""
-
-    table: Table
-
-
-@dataclass(frozen=True)
-class Choose:
-    """WHERE on trusted columns only: which chunks run."""
-
-    input: Relation
-    conditions: tuple[Expr, ...]
-
-
-@dataclass(frozen=True)
-class Project:
-    """Columns computed from a row and nothing else."""
-
-    input: Relation
-    columns: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Filter:
-    """WHERE on what the executable outputs."""
-
-    input: Relation
-    conditions: tuple[Expr, ...]
-
-
-Relation: TypeAlias = Scan | Choose | Project | Filter
+__all__ = ["Release", "build"]
 
 
 @dataclass(frozen=True)
 class Release:
-    """The outermost aggregation."""
+    """The outermost aggregation, over a certified relation; expressions are in the relation's columns."""
 
-    input: Relation
-    table: Table
-    trust: Trust
+    relation: Certificate
+    scope: Scope
     conditions: tuple[Expr, ...]  # every top-level conjunct: where declared keys are looked for
-    group: tuple[Group, ...]
+    group: tuple[Expr, ...]
     aggs: tuple[Aggregate, ...]
+    argmax: Argmax | None
 
 
 @dataclass(frozen=True)
-class _Source:
-    """A table with the conditions met so far, and its visible columns in terms of the table's own."""
-
-    table: Table
-    conditions: tuple[Expr, ...]
-    columns: dict[int, Expr]
-    projected: tuple[Target, ...] = ()
+class _Private:
+    source: Source
+    env: Env
 
 
-def build(select: Select, tables: Sequence[Table]) -> Release:
-    """The algebra of a release, or a refusal."""
+@dataclass(frozen=True)
+class _Public:
+    public: FromPublic
+
+
+_Item: TypeAlias = _Private | _Public
+
+
+def build(select: Select, context: Context) -> Release:
+    """The release as the rules see it, or a refusal."""
     if not select.aggs and not select.group:
         raise RawRows("rows of a foreign table of a camera cannot be shown",
                       detail="Only aggregates leave the database, with noise.",
                       hint="Write an aggregate, for example SELECT count(*) FROM ….")
-    _refuse_limits(select, "the level that is released")
-    rel, source = _from(select, tables)
-    inline = _Inliner(rel, source)
-    conditions = source.conditions + conjuncts(inline.maybe(select.where))
-    trust = Trust(source.table)
-    # what no outer level uses is checked as well: PostgreSQL may evaluate it all the same
-    for target in source.projected:
-        trust.check(target.expr)
-    for condition in conditions:
-        trust.check(condition, evaluated=True)
-    chosen = tuple(c for c in conditions if trust.trusted(c))
-    filtered = tuple(c for c in conditions if not trust.trusted(c))
-    relation: Relation = Scan(source.table)
-    if chosen:
-        relation = Choose(relation, chosen)
-    if source.projected:
-        relation = Project(relation, tuple(t.name for t in source.projected))
-    if filtered:
-        relation = Filter(relation, filtered)
-    group = tuple(replace(g, expr=inline(g.expr)) for g in select.group)
-    aggs = tuple(replace(a, args=tuple(map(inline, a.args)), filter=inline.maybe(a.filter)) for a in select.aggs)
-    for g in group:
-        trust.check(g.expr, evaluated=True)
+    if select.having is not None:
+        raise NoRule("HAVING has no rule in the level that is released", position=position(select.having.loc),
+                     detail="Which groups appear would show what the video shows.",
+                     hint="Apply the condition to the released rows: SELECT * FROM (SELECT …, count(*) AS n … GROUP BY …) q WHERE n > ….")
+    _refuse_limits(select)
+    walker = _Walker(context)
+    item = walker.level(select)
+    inline = Inliner(item.env)
+    source = item.source
+    relation = finish(source, context)
+    scope = Scope.of(relation, context.probes)
+    group = tuple(inline(g.expr) for g in select.group)
+    aggs = tuple(walker.aggregate(a, inline) for a in select.aggs)
+    for expr in group:
+        scope.check(expr, evaluated=True)
     for expr in (e for a in aggs for e in (*a.args, *conjuncts(a.filter))):
-        trust.check(expr)
-    return Release(relation, source.table, trust, conditions, group, aggs)
+        scope.check(expr)
+    return Release(relation, scope, source.conditions, group, aggs, select.argmax)
 
 
-def _from(select: Select, tables: Sequence[Table]) -> tuple[int, _Source]:
-    """The one source of a level."""
-    if len(select.sources) != 1:
-        raise _no_join(-1)
-    match select.sources[0]:
-        case FromTable(rel=rel, table=index):
-            if not 0 <= index < len(tables):
-                raise NoRule("statement has a part that no rule covers", detail="In the analysed statement: a table is missing.")
-            table = tables[index]
-            return rel, _Source(table, (), {c.attno: Col(type=c.type if c.type != "enum" else c.type_name, rel=0, col=c.attno,
-                                                         name=c.name) for c in table.columns})
-        case FromSubquery(rel=rel, alias=alias, select=inner):
-            return rel, _subquery(inner, alias, tables)
-        case FromJoin(loc=loc):
-            raise _no_join(loc)
-        case FromOther(what=what, loc=loc):
-            raise NoRule(f"{what} in FROM has no rule beside a foreign table of a camera", position=position(loc),
-                         detail="The release must read one foreign table, alone or through subqueries that project and filter.",
-                         hint="Release the aggregate in a subquery and combine its rows outside, where any SQL is free.")
-
-
-def _subquery(inner: Select, alias: str, tables: Sequence[Table]) -> _Source:
-    if inner.aggs or inner.group:
-        raise NoRule(f'aggregate over the grouped subquery "{alias}" has no rule',
-                     detail="The rule for nested grouping is missing.",
-                     hint="Aggregate once, over the foreign table itself; the answer may be aggregated again outside.")
-    _refuse_limits(inner, f'subquery "{alias}"')
-    rel, source = _from(inner, tables)
-    inline = _Inliner(rel, source)
-    columns = {i: inline(t.expr) for i, t in enumerate(inner.targets, 1)}
-    computed = tuple(Target(t.name, columns[i]) for i, t in enumerate(inner.targets, 1) if not isinstance(t.expr, Col))
-    return _Source(source.table, source.conditions + conjuncts(inline.maybe(inner.where)), columns, source.projected + computed)
-
-
-def _refuse_limits(select: Select, where: str) -> None:
+def _refuse_limits(select: Select) -> None:
     if select.distinct:
-        raise NoRule(f"DISTINCT has no rule in {where}", detail="The rule for DISTINCT is missing.",
+        raise NoRule("DISTINCT has no rule in the level that is released", detail="Groups of a release are distinct already.",
                      hint="Write GROUP BY over trusted columns or declared keys instead.")
     for clause, expr in (("LIMIT", select.limit), ("OFFSET", select.offset)):
         if expr is not None:
-            raise NoRule(f"{clause} has no rule in {where}", position=position(expr.loc), detail=f"The rule for {clause} is missing.",
+            raise NoRule(f"{clause} has no rule in the level that is released", position=position(expr.loc),
+                         detail=f"The rule for {clause} is missing.",
                          hint=f"Apply {clause} to the released rows: SELECT … FROM (SELECT …, count(*) … GROUP BY …) q {clause} ….")
 
 
-def _no_join(loc: int) -> NoRule:
-    return NoRule("release over several tables has no rule", position=position(loc), detail="The rule for joins is missing.",
-                  hint="Release each table by itself and join the answers outside: their rows are ordinary rows.")
+class _Walker:
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+    # One level
+
+    def level(self, select: Select) -> _Private:
+        """FROM and WHERE."""
+        item = self.sources(select.sources)
+        if isinstance(item, _Public):
+            raise _nothing_private(item.public)
+        inline = Inliner(item.env)
+        return _Private(item.source.where(*conjuncts(inline.maybe(select.where))), item.env)
+
+    def query(self, query: Query) -> Source:
+        """A subquery; its visible columns are numbered from 1."""
+        if isinstance(query, SetOperation):
+            return self.limited(query, self.set_operation(query))
+        item = self.level(query)
+        inline = Inliner(item.env)
+        source = item.source
+        if query.grouped:
+            keys = tuple(inline(g.expr) for g in query.group)
+            aggs = tuple(self.aggregate(a, inline) for a in query.aggs)
+            groups = tuple(column(i, k, g.name) for i, (k, g) in enumerate(zip(keys, query.group, strict=True), 1))
+            results = tuple(Col(type=a.type, rel=0, col=len(keys) + j, name=_label(a)) for j, a in enumerate(aggs, 1))
+            inline = Inliner({}, groups, results)
+            source = Source(Grouped(source, keys, aggs), {}, conjuncts(inline.maybe(query.having)))
+        columns = {i: inline(t.expr) for i, t in enumerate(query.targets, 1)}
+        computed = tuple(Target(t.name, columns[i]) for i, t in enumerate(query.targets, 1) if not isinstance(columns[i], Col))
+        source = replace(source, columns=columns, projected=(*source.projected, *computed))
+        if query.distinct:
+            source = self.distinct(source)
+        return self.limited(query, source)
+
+    def aggregate(self, agg: Aggregate, inline: Inliner) -> Aggregate:
+        return replace(agg, args=tuple(map(inline, agg.args)), filter=inline.maybe(agg.filter))
+
+    def distinct(self, source: Source) -> Source:
+        below = finish(source, self.context)
+        columns = tuple(source.columns.values())
+        scope = Scope.of(below, self.context.probes)
+        for expr in columns:
+            scope.check(expr)
+        found = distinct.certify(columns, below, scope, self.context.evaluate, ["distinct", below.form, [form_of_expr(e) for e in columns]])
+        return _finished(found, columns)
+
+    def limited(self, query: Query, source: Source) -> Source:
+        if query.offset is not None:
+            raise NoRule("OFFSET has no rule in a subquery", position=position(query.offset.loc), detail="The rule for OFFSET is missing.",
+                         hint="Leave OFFSET out, or apply it to the released rows.")
+        if query.limit is None:
+            return source
+        columns = tuple(source.columns.values())
+        below = materialise(source, columns, self.context)
+        _refuse_joined(below, query.limit.loc)
+        return _finished(limit.certify(query.limit, below, ["limit", below.form, form_of_expr(query.limit)]), columns)
+
+    # Set operations
+
+    def set_operation(self, query: SetOperation) -> Source:
+        parts = self.parts(query) if query.kind == "union" else [self.query(query.left), self.query(query.right)]
+        names = [c.name for c in query.columns]
+        columns = tuple(Col(type=c.type, rel=0, col=i, name=names[i - 1]) for i, c in enumerate(query.columns, 1))
+        numbered = dict(enumerate(columns, 1))
+        if any(len(part.columns) != len(columns) for part in parts):
+            raise NoRule("statement has a part that no rule covers", detail="In the analysed statement: sides of a set operation differ.",
+                         hint="Select the same number of columns on both sides.")
+        if query.kind == "union":
+            united = Source(United(tuple((part, tuple(part.columns.values())) for part in parts)), numbered)
+            return united if query.all else self.distinct(united)
+        sides = [materialise(part, tuple(part.columns.values()), self.context) for part in parts]
+        for side in sides:
+            _refuse_joined(side, -1)
+        rule = intersect if query.kind == "intersect" else except_rows
+        found = rule.certify(*sides, [query.kind, query.all, sides[0].form, sides[1].form])
+        return Source(Finished(found), numbered)
+
+    def parts(self, query: SetOperation) -> list[Source]:
+        """UNION ALL of many, which nests to the left, as one list."""
+        found: list[Source] = []
+        pending: list[Query] = [query]
+        while pending:
+            one = pending.pop()
+            # UNION drops duplicates at the end anyway, so inner ALL or not is the same
+            inner = isinstance(one, SetOperation) and one.kind == "union" and (one.all or not query.all) and one.limit is None and one.offset is None
+            if isinstance(one, SetOperation) and (one is query or inner):
+                pending += [one.right, one.left]
+            else:
+                found.append(self.query(one))
+        return found
+
+    # FROM
+
+    def sources(self, items: Sequence[FromItem]) -> _Item:
+        """A list of sources is an inner join of them: private ones first, then the public ones that they look up."""
+        flat = [part for item in items for part in _flat(item)]
+        conditions = [on for _, on in flat if on is not None]
+        found = [self.item(item) for item, _ in flat if item is not None]
+        if not found:
+            raise _no_source()
+        found.sort(key=lambda item: isinstance(item, _Public))
+        together = found[0]
+        for other in found[1:]:
+            together = self.join(together, other, "inner", None, -1)
+        if conditions and isinstance(together, _Private):
+            inline = Inliner(together.env)
+            wanted = [part for on in conditions for part in conjuncts(inline(on))]
+            together = _Private(together.source.where(*wanted), together.env)
+        return together
+
+    def item(self, item: FromItem) -> _Item:
+        match item:
+            case FromTable(rel=rel, table=index):
+                if not 0 <= index < len(self.context.tables):
+                    raise NoRule("statement has a part that no rule covers", detail="In the analysed statement: a table is missing.",
+                                 hint="Write an aggregate over foreign tables with WHERE and GROUP BY.")
+                table = self.context.tables[index]
+                columns: dict[int, Expr] = {c.attno: Col(type=c.type if c.type != "enum" else c.type_name, rel=0, col=c.attno, name=c.name)
+                                            for c in table.columns}
+                return _Private(Source(Scanned(table, self.context.leaf()), columns), {(rel, i): e for i, e in columns.items()})
+            case FromSubquery(rel=rel, select=inner):
+                source = self.query(inner)
+                return _Private(source, {(rel, i): e for i, e in source.columns.items()})
+            case FromPublic():
+                return _Public(item)
+            case FromJoin():
+                return self.outer(item)
+            case FromOther(what=what, loc=loc):
+                raise NoRule(f"{what} in FROM has no rule beside a foreign table of a camera", position=position(loc),
+                             detail="A release reads foreign tables, VALUES and ordinary tables, alone, joined or through subqueries.",
+                             hint="Release the aggregate in a subquery and combine its rows outside, where any SQL is free.")
+
+    def outer(self, node: FromJoin) -> _Item:
+        left, right = self.sources([node.left]), self.sources([node.right])
+        if node.join == "right":
+            return self.join(right, left, "left", node.on, node.loc)
+        if node.join not in ("left", "full", "inner"):
+            raise NoRule(f"{node.join} join has no rule", position=position(node.loc), detail="Inner and outer joins have rules.",
+                         hint="Write JOIN … ON, LEFT JOIN … ON or FULL JOIN … ON.")
+        return self.join(left, right, node.join, node.on, node.loc)
+
+    def join(self, left: _Item, right: _Item, kind: str, on: Expr | None, loc: int) -> _Item:
+        if isinstance(left, _Public) and isinstance(right, _Public):
+            raise NoRule("join of public relations has no rule beside a foreign table of a camera", position=position(loc),
+                         detail="Each public relation is joined to private rows by a unique key of its own.",
+                         hint="Join each of them to the foreign table, or make one table of them first.")
+        if isinstance(left, _Public) and isinstance(right, _Private):
+            if kind == "inner":
+                return self.join(right, left, kind, on, loc)
+            if kind == "full":
+                raise _full(left.public, loc)
+            side, own = _side(right, len(left.public.columns))
+            env = {**_public_env(left.public, 0), **own}
+            return _Private(Source(Listed(left.public, side, conjuncts(Inliner(env).maybe(on)), loc), _visible(env)), env)
+        assert isinstance(left, _Private)
+        side, own = _side(left, 0)
+        if isinstance(right, _Public):
+            if kind == "full":
+                raise _full(right.public, loc)
+            env = {**own, **_public_env(right.public, len(side.columns))}
+            return _Private(Source(LookedUp(side, right.public, kind, conjuncts(Inliner(env).maybe(on)), loc), _visible(env)), env)
+        second, others = _side(right, len(side.columns))
+        env = {**own, **others}
+        return _Private(Source(JoinedRows(side, second, kind, conjuncts(Inliner(env).maybe(on)), loc), _visible(env)), env)
 
 
-class _Inliner:
-    """Puts a source's columns in the place of the references to it."""
-
-    def __init__(self, rel: int, source: _Source) -> None:
-        self.rel, self.columns = rel, source.columns
-        self.nodes = 0
-        self.sizes = {i: _measure(e) for i, e in source.columns.items()}
-
-    def maybe(self, expr: Expr | None) -> Expr | None:
-        return None if expr is None else self(expr)
-
-    def __call__(self, expr: Expr) -> Expr:
-        nodes, depth = self.measure(expr)
-        self.nodes += nodes
-        # measured before anything is built: each level can double what is below it
-        if self.nodes > MAX_NODES or depth > MAX_INLINED_DEPTH:
-            raise NoRule("statement is too complex to be analysed", position=position(expr.loc),
-                         detail=f"With subqueries inlined its expressions have {self.nodes} parts, nested {depth} deep.",
-                         hint="Compute the value inside the executable.")
-        return self.substitute(expr)
-
-    def column(self, expr: Col) -> int:
-        if expr.rel != self.rel or expr.col not in self.columns:
-            raise NoRule("column of an outer query has no rule here", position=position(expr.loc),
-                         detail="Each level may use the columns of its own source only.",
-                         hint="Write the condition at the level of the column's table.")
-        return expr.col
-
-    def measure(self, expr: Expr) -> tuple[int, int]:
-        if isinstance(expr, Col):
-            return self.sizes[self.column(expr)]
-        parts = [self.measure(a) for a in expr.args]
-        return 1 + sum(n for n, _ in parts), 1 + max((d for _, d in parts), default=0)
-
-    def substitute(self, expr: Expr) -> Expr:
-        if isinstance(expr, Col):
-            # the place of the reference, not of the definition, is what the analyst asked for
-            return replace(self.columns[expr.col], loc=expr.loc)
-        return replace(expr, args=tuple(map(self.substitute, expr.args))) if expr.args else expr
+def _label(agg: Aggregate) -> str:
+    return show.aggregate(agg)
 
 
-def _measure(expr: Expr) -> tuple[int, int]:
-    parts = [_measure(a) for a in expr.args]
-    return 1 + sum(n for n, _ in parts), 1 + max((d for _, d in parts), default=0)
+def _finished(certificate: Certificate, columns: Sequence[Expr]) -> Source:
+    numbered: Mapping[int, Expr] = {i: column(i, expr) for i, expr in enumerate(columns, 1)}
+    return Source(Finished(certificate), numbered)
+
+
+def _flat(item: FromItem) -> list[tuple[FromItem | None, Expr | None]]:
+    """Inner joins as a list of sources and conditions."""
+    if isinstance(item, FromJoin) and item.join == "inner":
+        return [*_flat(item.left), *_flat(item.right), (None, item.on)]
+    return [(item, None)]
+
+
+def _side(item: _Private, offset: int) -> tuple[Side, dict[tuple[int, int], Expr]]:
+    """The item's columns numbered from offset + 1, and what they are called."""
+    columns = tuple(item.env.values())
+    env: dict[tuple[int, int], Expr] = {name: column(offset + i, expr) for i, (name, expr) in enumerate(item.env.items(), 1)}
+    return Side(item.source, columns), env
+
+
+def _public_env(public: FromPublic, offset: int) -> dict[tuple[int, int], Expr]:
+    return {(public.rel, c.number): Col(type=c.type, rel=0, col=offset + place, name=c.name) for place, c in enumerate(public.columns, 1)}
+
+
+def _visible(env: Env) -> dict[int, Expr]:
+    return dict(enumerate(env.values(), 1))
+
+
+def _refuse_joined(below: Certificate, loc: int) -> None:
+    if below.join is not None or below.listing is not None:
+        raise NoRule("joined rows have no rule here", position=position(loc),
+                     detail="One row can match any number of rows of the other side; groups of the join key are bounded.",
+                     hint="Group by the join key first.")
+
+
+def _full(public: FromPublic, loc: int) -> NoRule:
+    return NoRule(f'full join with "{public.alias}" has no rule', position=position(loc),
+                  detail="Rows of both sides would appear without a match.", hint=f'Write LEFT JOIN, with "{public.alias}" on either side.')
+
+
+def _nothing_private(public: FromPublic) -> NoRule:
+    return NoRule(f'subquery reads only the public "{public.alias}"', detail="A relation of a release comes from a foreign table of a camera.",
+                  hint=f'Join "{public.alias}" to the foreign table directly.')
+
+
+def _no_source() -> NoRule:
+    return NoRule("subquery without FROM has no rule here", detail="A relation of a release comes from a foreign table of a camera.",
+                  hint="Use a constant, or VALUES.")

@@ -1,110 +1,172 @@
-"""One release from request to plan: algebra, certificates, bounds, shares of epsilon, noise."""
+"""One release from request to plan: certified relations, bounds, shares of epsilon, noise."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from privid.errors import InvalidValue, NoRule
-from privid.model import Evaluate, Output, Plan, Table
+from privid.errors import InvalidValue
+from privid.model import Collected, Cost, Evaluate, Output, Plan, Span, Table, TableUse
 
 from . import show
-from .algebra import Filter, Release, build
-from .canonical import canonical
-from .certificate import Bound, Cells, Certificate, Derivation, step
+from .advice import hints
+from .algebra import Release, build
+from .bounds import draft
+from .canonical import canonical, form_of_expr
+from .certificate import Cells, Derivation, Leaf, step
 from .chunks import values
-from .expressions import conjuncts
-from .functions import names
+from .draft import Draft
+from .expressions import columns_of
 from .grouping import groups
 from .reader import parse_select
-from .rules import AGGREGATES, certify, filter_rows, laplace, share_epsilon
-from .tree import Aggregate, position
+from .rules import argmax, laplace, share_epsilon
+from .rules.laplace import EXACT
+from .sources import Context
+from .tree import Expr
 
 __all__ = ["EXACT", "analyse"]
 
-#: the mechanism of a release that nothing protected can change
-EXACT = "exact"
+#: mechanisms whose cost is in proportion to the chunks a segment meets, over a relation that is
+_LINEAR = {laplace.RULE, EXACT, "noisy average", "noisy variance", argmax.MECHANISM}
 
-_INSTEAD = {
-    "avg": "Release sum(range(value, low, high)) and count(*), and divide them outside.",
-    "min": "Release counts by declared keys or bins instead.",
-    "max": "Release counts by declared keys or bins instead.",
-}
-_OTHERWISE = "Use count(*), count(value) or sum(range(value, low, high))."
+#: types whose text form depends on settings of the session
+_SETTINGS_TYPES = {"timestamptz", "timestamp", "date", "time", "interval"}
 
 
 def analyse(request: Mapping[str, Any], tables: Sequence[Table], epsilon: Fraction, evaluate: Evaluate) -> Plan:
     """What one segment can change in the answer, and the noise that hides it; or a refusal that says which rule is missing."""
     if epsilon <= 0:
         raise InvalidValue('"privid.epsilon" must be greater than zero', hint="SET privid.epsilon = 0.5;")
-    release = build(parse_select(request.get("select")), tables)
-    for agg in release.aggs:
-        _known(agg)
-    row = certify(release.input, evaluate)
-    cells = groups(release, row, evaluate)
-    _probe(release, row, evaluate)
-    bounds = [_bound(agg, row, cells) for agg in release.aggs]
-    shares = share_epsilon.split([b.sensitivity for b in bounds], epsilon)
-    k = release.table.camera.k
-    outputs = tuple(laplace.output(agg, bound, share, k) for agg, bound, share in zip(release.aggs, bounds, shares, strict=True))
-    noisy = any(o.scale for o in outputs)
+    context = Context(tables, evaluate)
+    release = build(parse_select(request.get("select")), context)
+    cells = groups(release, evaluate)
+    drafts = [draft(agg, release, cells, evaluate) for agg in release.aggs]
+    _probe(context, release.relation.leaves, evaluate)
+    cameras = release.relation.cameras
+    columns: list[Collected] = []
+    places: list[tuple[int, ...]] = []
+    for number, one in enumerate(drafts):
+        wanted = one.columns(number)
+        places.append(tuple(range(len(columns), len(columns) + len(wanted))))
+        columns += wanted
+    if release.argmax is not None:
+        outputs, shares = _choose(release, drafts, places, cells, epsilon), [epsilon]
+    else:
+        weights = [one.weight(cameras) for one in drafts]
+        shares = share_epsilon.split(weights, epsilon)
+        outputs = tuple(one.output(share, weight, place)
+                        for one, share, weight, place in zip(drafts, shares, weights, places, strict=True))
+    costs = _costs(release, drafts, outputs, epsilon)
+    noisy = [o.mechanism for o in outputs if o.scale]
     settings = request.get("settings")
     return Plan(
-        uses=(row.use,), outputs=outputs, keys=cells.keys, epsilon=epsilon if noisy else Fraction(0),
-        mechanism=laplace.RULE if noisy else EXACT,
-        canonical=canonical(release, row.use, cells, bounds, settings if isinstance(settings, Mapping) else {}),
-        derivation=_derivation(bounds, outputs, cells, k),
-        hints=tuple(_hints(release, row, cells, bounds)),
-        # counts and sums over rows that nothing caps: half the chunks, half the change
-        linear=all(names(agg.name)[1] in ("count", "sum") for agg in release.aggs))
+        uses=_uses(release.relation.leaves), outputs=outputs, keys=cells.keys, epsilon=epsilon if noisy else Fraction(0),
+        mechanism=", ".join(dict.fromkeys(noisy)) or EXACT,
+        canonical=_canonical(release, cells, drafts, settings if isinstance(settings, Mapping) else {}),
+        derivation=_derivation(drafts, outputs, cells, release),
+        hints=tuple(hints(release, cells, drafts, outputs, evaluate)), columns=tuple(columns), open=cells.open,
+        argmax=release.argmax.of if release.argmax is not None else None, costs=costs, reusable=not _reads_tables(release.relation.form),
+        linear=release.relation.linear and all(o.mechanism in _LINEAR for o in outputs))
 
 
-def _known(agg: Aggregate) -> None:
-    if agg.name not in AGGREGATES:
-        name = names(agg.name)[1]
-        raise NoRule(f"aggregate {show.signature(agg.name)} has no rule", position=position(agg.loc),
-                     detail=f"The rule for {name} is missing.", hint=_INSTEAD.get(name, _OTHERWISE))
+def _choose(release: Release, drafts: Sequence[Draft], places: Sequence[tuple[int, ...]], cells: Cells, epsilon: Fraction) -> tuple[Output, ...]:
+    cameras = dict(release.relation.cameras)
+    return tuple(argmax.output(one, epsilon, cameras, place, len(cells.keys)) for one, place in zip(drafts, places, strict=True))
 
 
-def _probe(release: Release, row: Certificate, evaluate: Evaluate) -> None:
+def _probe(context: Context, leaves: Sequence[Leaf], evaluate: Evaluate) -> None:
     """Trusted parts of expressions over rows may raise: they do so here, where it depends on nothing private."""
-    if release.trust.probes:
-        for _ in values(list(dict.fromkeys(release.trust.probes)), release.table, row.use.chunks, evaluate):
-            pass
+    wanted: dict[int, dict[Expr, None]] = {}
+    for number, expr in context.probes:
+        wanted.setdefault(number, {}).setdefault(expr)
+    for leaf in leaves:
+        exprs = list(wanted.get(leaf.number, ()))
+        moving = [e for e in exprs if columns_of(e)]
+        fixed = [e for e in exprs if not columns_of(e)]
+        if moving:
+            for _ in values(moving, leaf.use.table, leaf.use.chunks, evaluate):
+                pass
+        if fixed and leaf.use.chunks:
+            first = leaf.use.chunks[0][0]
+            for _ in values(fixed, leaf.use.table, ((first, first + 1),), evaluate):
+                pass
 
 
-def _bound(agg: Aggregate, row: Certificate, cells: Cells) -> Bound:
-    derivation = cells.derivation
-    if agg.filter is not None:
-        row = filter_rows.certify(conjuncts(agg.filter), replace(row, derivation=derivation))
-        derivation = row.derivation
-    return AGGREGATES[agg.name](agg, replace(row, derivation=derivation), cells.untrusted)
+def _uses(leaves: Sequence[Leaf]) -> tuple[TableUse, ...]:
+    """Each table once, with all the chunks that some scan of it reads."""
+    tables: dict[int, tuple[Table, list[Span]]] = {}
+    for leaf in leaves:
+        tables.setdefault(leaf.use.table.index, (leaf.use.table, []))[1].extend(leaf.use.chunks)
+    found = []
+    for table, spans in tables.values():
+        merged: list[Span] = []
+        for lo, hi in sorted(spans):
+            if merged and lo <= merged[-1][1]:
+                merged[-1] = (merged[-1][0], max(merged[-1][1], hi))
+            else:
+                merged.append((lo, hi))
+        found.append(TableUse(table, tuple(merged)))
+    return tuple(found)
 
 
-def _derivation(bounds: Sequence[Bound], outputs: Sequence[Output], cells: Cells, k: int) -> Derivation:
-    inputs = [b.derivation for b in bounds] or [cells.derivation]
+def _costs(release: Release, drafts: Sequence[Draft], outputs: Sequence[Output], epsilon: Fraction) -> tuple[Cost, ...]:
+    found = []
+    for name, camera in release.relation.cameras.items():
+        sensitivity = exact = Fraction(0)
+        for one, output in zip(drafts, outputs, strict=True):
+            own = one.weights.get(name, Fraction(0))
+            if own:
+                whole = max(release.relation.cameras[n].k * w for n, w in one.weights.items()) if release.argmax is not None \
+                    else one.weight(release.relation.cameras)
+                sensitivity += own
+                exact += camera.k * own * output.epsilon / whole
+        found.append(Cost(name, sensitivity, exact, epsilon if exact else Fraction(0)))
+    return tuple(found)
+
+
+def _reads_tables(form: Any) -> bool:
+    """Rows of an ordinary table are part of the answer but of no key."""
+    if isinstance(form, list):
+        if form and form[0] in ("look up", "listed"):
+            public = form[3] if form[0] == "look up" else form[1]
+            if public[3] is None:
+                return True
+        return any(_reads_tables(part) for part in form if isinstance(part, list))
+    return False
+
+
+def _canonical(release: Release, cells: Cells, drafts: Sequence[Draft], settings: Mapping[str, Any]) -> str:
+    answer = {"keys": cells.keys, "chunks": [leaf.use.chunks for leaf in release.relation.leaves],
+              "argmax": None if release.argmax is None else [release.argmax.agg, *release.argmax.of],
+              "bounds": [[sorted((name, str(w)) for name, w in one.weights.items()), str(one.step), one.mechanism] for one in drafts]}
+    exprs = [*release.group, *(e for a in release.aggs for e in (*a.args, *([a.filter] if a.filter is not None else [])))]
+    moments = _moments([form_of_expr(e) for e in exprs]) or _moments(release.relation.form)
+    return canonical(release.relation.form, release.group, release.aggs, answer, moments, settings)
+
+
+def _moments(form: Any) -> bool:
+    """Does some expression use a value whose text depends on the session's settings?"""
+    if isinstance(form, list):
+        if len(form) == 3 and form[0] in ("Col", "Const") and isinstance(form[1], list):
+            return form[1][0] in _SETTINGS_TYPES
+        return any(_moments(part) for part in form)
+    return False
+
+
+def _derivation(drafts: Sequence[Draft], outputs: Sequence[Output], cells: Cells, release: Release) -> Derivation:
+    inputs = [one.derivation for one in drafts] or [cells.derivation]
     noisy = [o for o in outputs if o.scale]
     if not noisy:
         return step(EXACT, "nothing that is protected can change the answer", "δ=0", inputs)
     if len(noisy) > 1:
         inputs = [step(share_epsilon.RULE, f"{len(noisy)} aggregates need noise and have equal shares",
                        ", ".join(f"ε={show.number(o.epsilon)}" for o in outputs), inputs)]
-    scales = ", ".join(show.number(o.scale) for o in outputs)
-    return step(laplace.RULE, f"scale K·δ/ε with K={k}, on the grid of the values", f"scale {scales}", inputs)
+    scales = ", ".join("+".join(show.number(s) for s in (o.scales or (o.scale,))) for o in outputs)
+    ks = sorted({camera.k for camera in release.relation.cameras.values()})
+    k = f"K={ks[0]}" if len(ks) == 1 else "K of each camera"
+    if release.argmax is not None:
+        says = f"the largest of the scores with exponential noise, scale K·Δ/ε with {k}"
+        return step(argmax.MECHANISM, says, f"scale {scales}", inputs)
+    return step(laplace.RULE, f"scale K·δ/ε with {k}, on the grid of the values", f"scale {scales}", inputs)
 
-
-def _hints(release: Release, row: Certificate, cells: Cells, bounds: Sequence[Bound]) -> list[str]:
-    """What would make the answer more accurate."""
-    if release.table.pad or isinstance(release.input, Filter):
-        return []
-    padded = replace(row, n=0, sigma=row.tau)
-    hints = []
-    for agg, bound in zip(release.aggs, bounds, strict=True):
-        better = _bound(agg, padded, cells).sensitivity
-        # the number of rows of a padded table tells nothing, so counting them is no improvement
-        if agg.filter is None and 0 < better < bound.sensitivity:
-            hints.append(f"With the option pad 'on' {show.aggregate(agg)} would change by at most {show.number(better)} "
-                         f"instead of {show.number(bound.sensitivity)}.")
-    return hints

@@ -8,44 +8,36 @@ Not in it: aliases, positions, object numbers, the statement's own text, epsilon
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from privid.model import Table, TableUse
+from privid.model import Table
 
-from .algebra import Release
-from .certificate import Bound, Cells
-from .tree import Aggregate, Col, Expr, walk
+from .tree import Aggregate, Expr
 
-__all__ = ["canonical"]
+__all__ = ["canonical", "form_of_aggregate", "form_of_expr", "form_of_table"]
 
 #: changes whenever a rule changes what the same text releases
-EDITION = 1
+EDITION = 2
 _SETTINGS = ("TimeZone", "DateStyle", "IntervalStyle")
 
 
-def canonical(release: Release, use: TableUse, cells: Cells, bounds: list[Bound], settings: Mapping[str, Any]) -> str:
-    exprs = [*release.conditions, *(g.expr for g in release.group)]
-    for agg in release.aggs:
-        exprs += [*agg.args, *([agg.filter] if agg.filter is not None else [])]
-    trusted = {c.attno for c in release.table.columns if c.trusted}
-    moments = any(isinstance(node, Col) and node.col in trusted for e in exprs for node in walk(e))
+def canonical(relation: Any, group: Sequence[Expr], aggs: Sequence[Aggregate], answer: Mapping[str, Any], moments: bool,
+              settings: Mapping[str, Any]) -> str:
+    """`moments`: some trusted column is used."""
     body = {
         "edition": EDITION,
-        "table": _table(release.table),
-        "chunks": use.chunks,
-        "where": [_expr(e) for e in release.conditions],
-        "group": [_expr(g.expr) for g in release.group],
-        "keys": cells.keys,
-        "aggs": [_aggregate(a) for a in release.aggs],
-        "bounds": [[str(b.sensitivity), str(b.step)] for b in bounds],
+        "relation": relation,
+        "group": [form_of_expr(e) for e in group],
+        "aggs": [form_of_aggregate(a) for a in aggs],
         "settings": {name: settings.get(name) for name in _SETTINGS} if moments else None,
+        **answer,
     }
     return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
-def _table(table: Table) -> dict[str, Any]:
+def form_of_table(table: Table) -> dict[str, Any]:
     camera, footage, grid = table.camera, table.camera.footage, table.grid
     return {
         "camera": camera.name, "starts": camera.starts.isoformat(), "rho": str(camera.rho), "k": camera.k,
@@ -57,11 +49,21 @@ def _table(table: Table) -> dict[str, Any]:
     }
 
 
-def _aggregate(agg: Aggregate) -> list[Any]:
-    return [agg.name, agg.star, agg.distinct, agg.type, [_expr(a) for a in agg.args], None if agg.filter is None else _expr(agg.filter)]
+def form_of_aggregate(agg: Aggregate) -> list[Any]:
+    return [agg.name, agg.star, agg.distinct, agg.type, [form_of_expr(a) for a in agg.args],
+            None if agg.filter is None else form_of_expr(agg.filter)]
 
 
-def _expr(expr: Expr) -> list[Any]:
+def form_of_expr(expr: Expr) -> list[Any]:
     """Kind, the fields that count in comparisons, and the parts."""
-    own = [getattr(expr, f.name) for f in fields(expr) if f.compare and f.name != "args"]
-    return [type(expr).__name__, own, [_expr(a) for a in expr.args]]
+    own = [getattr(expr, name) for name in _own_fields(type(expr))]
+    return [type(expr).__name__, own, [form_of_expr(a) for a in expr.args]]
+
+
+_OWN: dict[type[Expr], tuple[str, ...]] = {}
+
+
+def _own_fields(kind: type[Expr]) -> tuple[str, ...]:
+    if kind not in _OWN:
+        _OWN[kind] = tuple(f.name for f in fields(kind) if f.compare and f.name != "args")
+    return _OWN[kind]

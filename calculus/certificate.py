@@ -1,50 +1,144 @@
-"""What a rule knows of a relation, and how it says so.
+"""What the rules know of a relation, and how they say so.
 
 A certificate holds for any two videos that differ in ONE segment (calculus: Lemma 1); the number of segments enters with the noise.
+It speaks of one camera at a time: a segment of camera C changes only rows that come from C, so each camera has numbers of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from privid.model import Key, TableUse
+from privid.model import Camera, Key, TableUse
 
-__all__ = ["Bound", "Cells", "Certificate", "Derivation", "Row", "step"]
+from .tree import Expr
+
+__all__ = ["Bound", "Cells", "Certificate", "Change", "Derivation", "Facts", "Interval", "Leaf", "Place", "step"]
 
 #: an operator's rule, what it says, the bound it gives, and the operators below it
 Derivation: TypeAlias = dict[str, Any]
+Interval: TypeAlias = tuple[Fraction, Fraction]
 
 
 def step(rule: str, says: str, bound: str, inputs: Sequence[Derivation] = ()) -> Derivation:
     return {"rule": rule, "says": says, "bound": bound, "inputs": list(inputs)}
 
 
-@dataclass(frozen=True)
-class Row:
-    """ROW(τ): both versions of the relation are a common core plus at most τ rows each.
+class Place(Enum):
+    """Where the values of a column come from."""
 
-    Rows belong to the chunk that produced them and trusted columns are kept, so the same holds cell by cell (calculus 2.1).
+    CELL = "cell"  # from the row's chunk alone, and the relation is local for it: its rows depend on that cell only
+    LISTED = "listed"  # from some chunk, so the possible values are public; which rows have them is not
+    OUTPUT = "output"  # from what an executable output
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One scan of a statement: a table and the chunks of it that are read."""
+
+    number: int
+    use: TableUse
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a column or an expression."""
+
+    type: str
+    place: Place = Place.OUTPUT
+    nullable: bool = True
+    #: values that are not NULL lie between these
+    low: Fraction | None = None
+    high: Fraction | None = None
+    #: values are multiples of it, in an exact type
+    grid: Fraction | None = None
+    #: at a key that stays: "0" it does not change, "+" it does not fall, "-" it does not rise; None: anything
+    moves: str | None = None
+    labels: tuple[str, ...] | None = None
+    #: the VALUES list it comes from, and its place there
+    values: tuple[Any, int] | None = field(default=None, compare=False)
+    #: for CELL and LISTED: the value in terms of chunk and region, for each scan that rows may come from
+    cells: Mapping[int, Expr] = field(default_factory=dict, compare=False)
+
+
+@dataclass(frozen=True)
+class Change:
+    """What one segment of one camera can do to a relation.
+
+    ROW(τ): both versions are a common core plus at most τ rows each. KEY(τ; n⁺, n⁻): from the core to either version at most τ keys
+    differ, at most n⁺ appear and at most n⁻ vanish.
     """
 
     tau: int
     #: by how much the number of rows may change
     n: int
+    appear: int = 0
+    vanish: int = 0
     #: when the number of rows is public: how many of the row slots may change
-    sigma: int | None
-    #: the chunks from which the rows come
-    use: TableUse
+    sigma: int | None = None
+    #: by column: bounds of its sum over a version less its sum over the core (calculus, Theorem 4)
+    ups: Mapping[int, Interval] = field(default_factory=dict)
+
+    def rebased(self, keyed: bool) -> Change:
+        """Treated afresh as ROW, with the common rows as core."""
+        return replace(self, tau=2 * self.tau if keyed else self.tau, appear=0, vanish=0)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A relation: its columns, and what a segment of each camera can change in it."""
+
+    columns: Mapping[int, Facts]
+    #: None: ROW. Otherwise KEY, and these columns are the key; the empty key has exactly one row
+    key: frozenset[int] | None
+    changes: Mapping[str, Change]
+    cameras: Mapping[str, Camera]
+    leaves: tuple[Leaf, ...]
+    #: no version has more rows
+    rows: int
+    #: every chunk has its public number of rows
+    full: bool
+    #: what changes is in proportion to the chunks a segment meets
+    linear: bool
+    #: the relation in a form that is equal for equal relations
+    form: Any
+    #: rows that neither side of a join bounds: only a GROUP BY of the join's key may follow; the columns of each key, and what it costs
+    join: Any = None
+    #: a public relation whose rows all appear, each once for each key, whether or not a row matches
+    listing: Any = None
     derivation: Derivation = field(compare=False, default_factory=dict)
 
     @property
+    def keyed(self) -> bool:
+        return self.key is not None
+
+    @property
     def bound(self) -> str:
-        return f"ROW(τ={self.tau}), N={self.n}" + ("" if self.sigma is None else f", dense σ={self.sigma}")
+        """For people: one camera plainly, several with their names."""
+        shown = {name: _shown(change, self.keyed) for name, change in self.changes.items()}
+        if len(set(shown.values())) <= 1:
+            return next(iter(shown.values()), "public")
+        if len(shown) > 4:
+            return f"{'KEY' if self.keyed else 'ROW'}(τ={sum(c.tau for c in self.changes.values())} in all), {len(shown)} cameras"
+        return "; ".join(f"{name}: {text}" for name, text in shown.items())
+
+    def each(self, change: Callable[[Change], Change]) -> dict[str, Change]:
+        return {name: change(one) for name, one in self.changes.items()}
+
+    def weigh(self, value: Callable[[Change], Fraction | int]) -> Fraction:
+        """Σ over cameras of K times the value: what noise of scale 1 would cost (calculus 7.5, the paper's sum)."""
+        return sum((Fraction(self.cameras[name].k * value(change)) for name, change in self.changes.items()), Fraction(0))
+
+    def total(self, value: Callable[[Change], Fraction | int]) -> Fraction:
+        return sum((Fraction(value(change)) for change in self.changes.values()), Fraction(0))
 
 
-#: every kind of certificate; a KEY certificate joins here with the rules that need it
-Certificate: TypeAlias = Row
+def _shown(change: Change, keyed: bool) -> str:
+    head = f"KEY(τ={change.tau}; +{change.appear}, -{change.vanish})" if keyed else f"ROW(τ={change.tau})"
+    return f"{head}, N={change.n}" + ("" if change.sigma is None else f", dense σ={change.sigma}")
 
 
 @dataclass(frozen=True)
@@ -54,15 +148,27 @@ class Cells:
     keys: tuple[Key, ...]
     #: how many of them one trusted cell has: 1 without untrusted keys
     untrusted: int
+    #: every untrusted group column is a function of the relation's key
+    within_key: bool
+    #: group columns whose values are the rows of a public table, all of them
+    open: tuple[int, ...]
+    #: group columns that are trusted cells
+    trusted: tuple[int, ...]
     derivation: Derivation = field(compare=False)
 
 
 @dataclass(frozen=True)
 class Bound:
-    """One aggregate over all groups: what one segment may change, in the L1 sense, and the grid of its values."""
+    """One aggregate over all groups: what one segment of each camera may change, in the L1 sense, and the grid of its values."""
 
-    sensitivity: Fraction
+    by_camera: Mapping[str, Fraction]
     step: Fraction
     #: no value of the answer is larger, in absolute value
     largest: Fraction
     derivation: Derivation = field(compare=False)
+    #: the same for one group alone
+    single: Mapping[str, Fraction] = field(default_factory=dict)
+
+    @property
+    def sensitivity(self) -> Fraction:
+        return sum(self.by_camera.values(), Fraction(0))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from privid.errors import NoRule
 
 from .functions import FUNCTIONS, is_operator, names
-from .tree import AnyOf, Call, Case, Choice, Col, Const, Expr, Logic, NullIf, NullTest, Relabel, Truth, position
+from .tree import AnyOf, Call, Case, Choice, Col, Const, DistinctFrom, Expr, Logic, NullIf, NullTest, Relabel, Truth, position
 
 __all__ = ["deparse", "literal"]
 
@@ -30,8 +30,14 @@ def deparse(expr: Expr) -> str:
             return f"NULL::{_type(expr)}"
         case Const():
             return f"{literal(str(expr.value), expr)}::{_type(expr)}"
+        case Call() if expr.fn.startswith("cast("):
+            return f"({args[0]})::{_type(expr)}"
         case Call():
             return _call(expr.fn, args, expr)
+        case DistinctFrom():
+            # the analysed operator is named: IS DISTINCT FROM would look its own up
+            same = f"({args[0]} IS NULL) AND ({args[1]} IS NULL)"
+            return f"(NOT COALESCE({_call(expr.fn, args, expr)}, {same}))"
         case AnyOf():
             if len(args) < 2:
                 return "true" if expr.all else "false"

@@ -1,17 +1,19 @@
-"""What is known of an expression: whether it is trusted, whether it is total, whether it can be NULL."""
+"""Expressions over a relation: are they listed, are they total, do they come from chunks alone."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from privid.errors import NoRule
-from privid.model import Table
 
 from . import show
+from .certificate import Certificate, Facts, Place
+from .facts import Judge
 from .functions import FUNCTIONS, FunctionClass, is_operator, names
-from .tree import AnyOf, Call, Case, Choice, Col, Const, Expr, Logic, NullIf, NullTest, Relabel, Truth, position, walk
+from .tree import AnyOf, Call, Col, Const, DistinctFrom, Expr, Logic, NullIf, position, walk
 
-__all__ = ["Trust", "calls", "conjuncts", "nullable"]
+__all__ = ["Scope", "calls", "columns_of", "conjuncts", "substitute"]
 
 
 def conjuncts(expr: Expr | None) -> tuple[Expr, ...]:
@@ -25,49 +27,64 @@ def conjuncts(expr: Expr | None) -> tuple[Expr, ...]:
 
 def calls(expr: Expr) -> str | None:
     """The function this node itself evaluates."""
-    return expr.fn if isinstance(expr, Call | AnyOf | NullIf) else None
+    return expr.fn if isinstance(expr, Call | AnyOf | NullIf | DistinctFrom) else None
 
 
-def nullable(expr: Expr) -> bool:
-    """False only when the value is certainly not NULL. Columns of base tables never are."""
-    match expr:
-        case Col() | NullTest() | Truth():
-            return False
-        case Const():
-            return expr.value is None
-        case Call(fn="privid.range(float8,float8,float8)" | "public.range(float8,float8,float8)"):
-            return False
-        case Call():
-            return expr.fn not in FUNCTIONS or FUNCTIONS[expr.fn].may_null or any(map(nullable, expr.args))
-        case AnyOf() | Logic() | Relabel():
-            return any(map(nullable, expr.args))
-        case Case():
-            return any(map(nullable, (*expr.args[1:-1:2], expr.args[-1])))
-        case Choice():
-            return all(map(nullable, expr.args))
-        case _:
-            return True
+def columns_of(expr: Expr) -> set[int]:
+    return {node.col for node in walk(expr) if isinstance(node, Col)}
+
+
+def substitute(expr: Expr, columns: Mapping[int, Expr]) -> Expr:
+    """The expression with other expressions in the place of its columns."""
+    if isinstance(expr, Col):
+        # the place of the reference, not of the definition, is what the analyst asked for
+        return replace(columns[expr.col], loc=expr.loc)
+    return replace(expr, args=tuple(substitute(a, columns) for a in expr.args)) if expr.args else expr
 
 
 @dataclass
-class Trust:
-    """Checks expressions over one table; collects the trusted parts that must be tried before the charge."""
+class Scope:
+    """The columns of one relation; collects the trusted parts that must be tried before the charge."""
 
-    table: Table
-    #: trusted parts of expressions over rows: they may raise, so they are evaluated for every selected chunk first
-    probes: list[Expr] = field(default_factory=list)
+    columns: Mapping[int, Facts]
+    #: by scan: trusted parts of expressions over rows; they may raise, so they are evaluated for every selected chunk first
+    probes: list[tuple[int, Expr]] = field(default_factory=list)
+    #: the scans that rows come from
+    leaves: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, relation: Certificate, probes: list[tuple[int, Expr]] | None = None) -> Scope:
+        return cls(relation.columns, [] if probes is None else probes, tuple(leaf.number for leaf in relation.leaves))
 
     def __post_init__(self) -> None:
-        self._columns = {c.attno for c in self.table.columns if c.trusted}
+        self._judge = Judge(self.columns)
         # by identity, with the node itself so that no other can take its number: large trees are asked about at every level
-        self._known: dict[int, tuple[Expr, bool]] = {}
+        self._trusted: dict[int, tuple[Expr, bool]] = {}
+
+    def facts(self, expr: Expr) -> Facts:
+        """What is known of its value."""
+        known = self._judge.facts(expr)
+        if not self.trusted(expr):
+            return known
+        places = {self.columns[col].place for col in columns_of(expr)}
+        return replace(known, place=Place.LISTED if Place.LISTED in places else Place.CELL, cells=self.cells(expr))
 
     def trusted(self, expr: Expr) -> bool:
         """Computed only from chunk, region and constants."""
-        if id(expr) not in self._known:
-            holds = expr.col in self._columns if isinstance(expr, Col) else all(map(self.trusted, expr.args))
-            self._known[id(expr)] = (expr, holds)
-        return self._known[id(expr)][1]
+        if id(expr) not in self._trusted:
+            holds = (self.columns[expr.col].place is not Place.OUTPUT if isinstance(expr, Col) else all(map(self.trusted, expr.args)))
+            self._trusted[id(expr)] = (expr, holds)
+        return self._trusted[id(expr)][1]
+
+    def local(self, expr: Expr) -> bool:
+        """Trusted, and rows with a value depend on the cell of that value alone."""
+        return all(self.columns[col].place is Place.CELL for col in columns_of(expr))
+
+    def cells(self, expr: Expr) -> dict[int, Expr]:
+        """A trusted expression in terms of chunk and region, for each scan; a constant is the same for all."""
+        found = [self.columns[col].cells for col in columns_of(expr)]
+        leaves = [leaf for leaf in found[0] if all(leaf in cells for cells in found)] if found else list(self.leaves)
+        return {leaf: substitute(expr, {col: self.columns[col].cells[leaf] for col in columns_of(expr)}) for leaf in leaves}
 
     def check(self, expr: Expr, *, evaluated: bool = False) -> None:
         """Refuses what is not listed, and what could raise on an executable's output.
@@ -75,10 +92,13 @@ class Trust:
         `evaluated`: if the whole expression is trusted, a rule evaluates it for every selected chunk anyway.
         """
         if self.trusted(expr):
+            total = True
             for node in walk(expr):
                 _listed(node)
-            if not evaluated and any(calls(node) for node in walk(expr)):
-                self.probes.append(expr)
+                fn = calls(node)
+                total = total and (fn is None or FUNCTIONS[fn].kind is FunctionClass.TOTAL)
+            if not evaluated and not total:
+                self.probes.extend(self.cells(expr).items())
             return
         fn = calls(expr)
         if fn is not None:

@@ -2,7 +2,7 @@
 
 An expression over what an executable outputs must be total: an error would show what the video shows. So every entry is of one class:
 
-- TOTAL: never raises, whatever the arguments. The four float8 operators are total because the library evaluates its own versions,
+- TOTAL: never raises, whatever the arguments. Arithmetic and many casts are total because the library evaluates its own versions,
   which yield NULL where PostgreSQL's would raise.
 - PATTERN: total when the pattern is a constant that does not end in an escape.
 - TRUSTED_ONLY: may raise. On chunk, region and constants that is public, and it is tried on every selected chunk before the charge.
@@ -39,7 +39,7 @@ def names(fn: str) -> tuple[str, str, tuple[str, ...]]:
     ('pg_catalog', '<', ('float8', 'float8'))
     """
     path, _, types = fn.partition("(")
-    schema, _, name = path.partition(".")
+    schema, _, name = path.rpartition(".") if path.startswith("cast") else path.partition(".")
     return schema, name, tuple(t for t in types.rstrip(")").split(",") if t)
 
 
@@ -58,34 +58,33 @@ def _total() -> list[str]:
     found = [f"pg_catalog.{op}({t},{t})" for op, t in product(_COMPARISONS, same)]
     found += [f"pg_catalog.{op}({a},{b})" for op, a, b in product(_COMPARISONS, _WHOLE, _WHOLE)]
     found += [f"pg_catalog.{op}(anyenum,anyenum)" for op in _COMPARISONS]
-    found += [f"pg_catalog.{op}(float8)" for op in ("-", "+", "@", "abs", "floor", "ceil", "ceiling", "round", "trunc", "sign")]
-    found += [f"pg_catalog.{name}(text)" for name in ("lower", "upper", "length", "char_length", "character_length")]
-    found += [f"pg_catalog.{name}(text,text)" for name in ("starts_with", "^@")]
-    # casts to a type that holds every value of the other
-    found += ["pg_catalog.int8(int4)", "pg_catalog.numeric(int4)", "pg_catalog.numeric(int8)", "pg_catalog.float8(int4)",
-              "pg_catalog.float8(int8)", "pg_catalog.numeric(float8)"]
-    found += [f"{schema}.range(float8,float8,float8)" for schema in ("privid", "public")]
-    found += [f"pg_catalog.{name}(numeric)" for name in ("-", "abs", "floor", "ceil", "ceiling", "round", "trunc", "sign")]
-    found += ["pg_catalog.round(numeric,int4)", "pg_catalog.text(boolean)"]
-    found += [f"pg_catalog.{name}(text)" for name in ("octet_length", "btrim", "ltrim", "rtrim")]
+    found += [f"pg_catalog.{op}({t})" for op, t in product(("-", "+", "@", "abs", "floor", "ceil", "ceiling", "round", "trunc", "sign"),
+                                                           ("float8", "numeric"))]
+    found += ["pg_catalog.round(numeric,int4)", "pg_catalog.trunc(numeric,int4)"]
+    found += [f"pg_catalog.{name}(text)" for name in ("lower", "upper", "length", "char_length", "character_length", "octet_length",
+                                                      "btrim", "ltrim", "rtrim")]
+    found += [f"pg_catalog.{name}(text,text)" for name in ("starts_with", "^@", "strpos", "position")]
     found += [f"pg_catalog.{name}(text,int4)" for name in ("left", "right", "substring", "substr")]
-    found += [f"pg_catalog.{name}(text,text)" for name in ("strpos", "position")]
-    found += [f"cast({t},text)" for t in ("float8", "numeric", "int4", "int8", "anyenum")]
+    # casts to a type that holds every value of the other, and to text
+    found += ["pg_catalog.int8(int4)", "pg_catalog.numeric(int4)", "pg_catalog.numeric(int8)", "pg_catalog.float8(int4)",
+              "pg_catalog.float8(int8)", "pg_catalog.numeric(float8)", "pg_catalog.text(boolean)"]
+    found += [f"cast({t},text)" for t in ("float8", "numeric", "int4", "int8", "anyenum", "timestamptz", "date")]
+    found += [f"{schema}.range(float8,float8,float8)" for schema in ("privid", "public")]
     return found
 
 
 def _null_instead_of_an_error() -> list[str]:
-    numbers = ("float8,float8", "numeric,numeric", "int4,int4", "int4,int8", "int8,int4", "int8,int8")
-    found = [f"pg_catalog.{op}({types})" for op, types in product("+-*/", numbers)]
+    pairs = ("float8,float8", "numeric,numeric", "int4,int4", "int8,int8", "int4,int8", "int8,int4")
+    found = [f"pg_catalog.{op}({pair})" for op, pair in product("+-*/", pairs)]
     found += [f"pg_catalog.%({t},{t})" for t in ("int4", "int8", "numeric")] + ["pg_catalog.-(int4)", "pg_catalog.-(int8)"]
-    found += [f"pg_catalog.{name}(float8)" for name in ("sqrt", "ln", "log", "exp")]
-    found += ["pg_catalog.power(float8,float8)", "pg_catalog.pow(float8,float8)"]
-    found += ["pg_catalog.int4(numeric)", "pg_catalog.int8(numeric)", "pg_catalog.float8(numeric)", "pg_catalog.int4(float8)",
-              "pg_catalog.int8(float8)", "pg_catalog.int4(int8)"]
-    found += [f"cast(text,{t})" for t in ("float8", "int4", "int8", "boolean")]
-    found += ["pg_catalog.substring(text,int4,int4)", "pg_catalog.substr(text,int4,int4)", "pg_catalog.split_part(text,text,int4)"]
     found += ["pg_catalog.-(timestamptz,timestamptz)", "pg_catalog.extract(text,interval)", "pg_catalog.||(text,text)"]
-    return found
+    found += [f"pg_catalog.{name}(float8)" for name in ("sqrt", "ln", "log", "exp")]
+    found += [f"pg_catalog.{name}(float8,float8)" for name in ("power", "pow")]
+    found += [f"pg_catalog.{name}(text,int4,int4)" for name in ("substring", "substr")] + ["pg_catalog.split_part(text,text,int4)"]
+    found += [f"pg_catalog.{to}({of})" for to, of in (("int4", "numeric"), ("int8", "numeric"), ("float8", "numeric"), ("int4", "float8"),
+                                                      ("int8", "float8"), ("int4", "int8"))]
+    found += [f"cast(text,{t})" for t in ("float8", "int4", "int8", "boolean")]
+    return found + [f"privid.total_{name}(float8,float8)" for name in ("add", "sub", "mul", "div")]
 
 
 def _trusted_only() -> list[str]:

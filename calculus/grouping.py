@@ -9,34 +9,96 @@ from privid.errors import NoRule
 from privid.model import Evaluate, Key
 
 from .algebra import Release
-from .certificate import Cells, Row, step
+from .certificate import Cells, step
+from .expressions import columns_of
 from .rules import group_cells, group_keys
-from .tree import position
+from .rules.clamp import bare
+from .tree import Const, Expr, position
 
 __all__ = ["groups"]
 
 
-def groups(release: Release, row: Row, evaluate: Evaluate) -> Cells:
+def groups(release: Release, evaluate: Evaluate) -> Cells:
     """Every group of the answer. Without GROUP BY there is one, without columns."""
-    trusted = [g.expr for g in release.group if release.trust.trusted(g.expr)]
-    untrusted = [g.expr for g in release.group if not release.trust.trusted(g.expr)]
-    found = group_cells.cells(trusted, row, evaluate) if trusted else [()]
-    lists = [group_keys.declared(e, release.conditions, release.table) for e in untrusted]
-    combinations = prod(len(keys) for keys in lists)
+    row, scope = release.relation, release.scope
+    trusted = [i for i, e in enumerate(release.group) if scope.trusted(e) and scope.local(e)]
+    open_ = _open(release)
+    found = group_cells.cells([release.group[i] for i in trusted], row, scope, evaluate) if trusted else [()]
+    lists = _lists(release, [i for i in range(len(release.group)) if i not in trusted and i not in open_], evaluate)
+    combinations = prod(len(keys) for _, keys in lists)
     if len(found) * combinations > group_cells.MAX_KEYS:
-        raise NoRule(f"GROUP BY has no rule for more than {group_cells.MAX_KEYS} groups", position=position(release.group[0].expr.loc),
+        raise NoRule(f"GROUP BY has no rule for more than {group_cells.MAX_KEYS} groups", position=position(release.group[0].loc),
                      detail=f"{len(found)} cells with {combinations} keys each would be released, every one of them.",
                      hint="Declare fewer keys, or group by longer bins.")
     derivation = row.derivation
     if trusted:
-        derivation = step(group_cells.RULE, group_cells.says(trusted, found), row.bound, [derivation])
+        derivation = step(group_cells.RULE, group_cells.says([release.group[i] for i in trusted], found), row.bound, [derivation])
+    untrusted = [release.group[i] for places, _ in lists for i in places]
     if untrusted:
         derivation = step(group_keys.RULE, group_keys.says(untrusted, combinations), row.bound, [derivation])
-    keys = tuple(_in_order(release, cell, choice) for cell in found for choice in product(*lists))
-    return Cells(keys, combinations, derivation)
+    if open_:
+        says = f"{', '.join(release.relation.listing.public.columns[c - 1].name for c in _columns(release, open_))}: the rows of a public table"
+        derivation = step(group_keys.RULE, f"{says}, each in the answer every time", row.bound, [derivation])
+    keys = []
+    for cell, choice in product(found, product(*(keys for _, keys in lists))):
+        key: list[str | None] = [None] * len(release.group)
+        for i, text in zip(trusted, cell, strict=True):
+            key[i] = text
+        for (places, _), texts in zip(lists, choice, strict=True):
+            for i, text in zip(places, texts, strict=True):
+                key[i] = text
+        keys.append(tuple(key))
+    within = row.key is not None and all(columns_of(e) <= row.key for e in untrusted)
+    return Cells(tuple(keys), max(combinations, 2) if open_ else combinations, within and not open_, open_, tuple(trusted), derivation)
 
 
-def _in_order(release: Release, cell: Key, choice: Key) -> Key:
-    """One value for each group column, as the statement orders them."""
-    cells, choices = iter(cell), iter(choice)
-    return tuple(next(cells) if release.trust.trusted(g.expr) else next(choices) for g in release.group)
+def _lists(release: Release, places: list[int], evaluate: Evaluate) -> list[tuple[tuple[int, ...], list[Key]]]:
+    """Declared keys: columns of one VALUES list together, every other column by itself."""
+    found: list[tuple[tuple[int, ...], list[Key]]] = []
+    together: dict[int, list[int]] = {}
+    for i in places:
+        facts = release.scope.facts(release.group[i])
+        if facts.values is not None:
+            together.setdefault(id(facts.values[0]), []).append(i)
+        elif release.scope.trusted(release.group[i]):
+            # which rows a cell has is no longer its own matter, but its values are public
+            found.append(((i,), group_cells.cells([release.group[i]], release.relation, release.scope, evaluate)))
+        else:
+            found.append(((i,), [(key,) for key in group_keys.declared(release.group[i], release.conditions, release.scope)]))
+    for members in together.values():
+        listed = [release.scope.facts(release.group[i]).values for i in members]
+        rows = listed[0][0].rows if listed[0] is not None else ()
+        picks = [place for known in listed if known is not None for place in (known[1],)]
+        keys: dict[Key, None] = {tuple(_text(row[place - 1]) for place in picks): None for row in rows}
+        found.append((tuple(members), list(keys)))
+    return found
+
+
+def _text(expr: Expr) -> str | None:
+    constant = bare(expr)
+    assert isinstance(constant, Const)
+    return constant.value
+
+
+def _columns(release: Release, places: tuple[int, ...]) -> list[int]:
+    return [min(columns_of(release.group[i])) for i in places]
+
+
+def _open(release: Release) -> tuple[int, ...]:
+    """Group columns that are columns of a public table which the private rows are joined to."""
+    listed = release.relation.listing
+    if listed is None:
+        return ()
+    width = len(listed.public.columns)
+    own = tuple(i for i, e in enumerate(release.group) if columns_of(e) and max(columns_of(e)) <= width)
+    if not own or any(not release.scope.trusted(e) for i, e in enumerate(release.group) if i not in own):
+        raise NoRule(f'"{listed.public.alias}" LEFT JOIN private rows has no rule without a GROUP BY of its own columns',
+                     position=position(listed.loc), detail="The rows of the left side are public; what is joined to them is not.",
+                     hint=f'Group by columns of "{listed.public.alias}", and by trusted columns.')
+    if listed.public.rows is not None:
+        return ()
+    if listed.filtered:
+        raise NoRule(f'condition on rows joined to "{listed.public.alias}" has no rule in WHERE', position=position(listed.loc),
+                     detail="It would drop keys from the answer, and which it drops would show what the video shows.",
+                     hint="Write the condition into ON, or into FILTER (WHERE …) of each aggregate.")
+    return own

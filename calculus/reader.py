@@ -8,25 +8,33 @@ from typing import Any
 from privid.errors import NoRule
 
 from .tree import (
+    AggRef,
     Aggregate,
     AnyOf,
+    Argmax,
     Call,
     Case,
     Choice,
     Col,
     Const,
+    DistinctFrom,
     Expr,
     FromItem,
     FromJoin,
     FromOther,
+    FromPublic,
     FromSubquery,
     FromTable,
     Group,
+    GroupRef,
     Logic,
     NullIf,
     NullTest,
+    PublicColumn,
+    Query,
     Relabel,
     Select,
+    SetOperation,
     Target,
     Truth,
     position,
@@ -63,8 +71,12 @@ class _Reader:
 
     def select(self, value: Any, depth: int) -> Select:
         self.deeper(depth, -1)
-        body = self.fields(value, ("from", "where"), ("group", "aggs", "targets", "distinct", "limit", "offset"))
+        body = self.fields(value, ("from", "where"), ("group", "aggs", "targets", "distinct", "limit", "offset", "having", "grouped",
+                                                      "argmax"))
         return Select(
+            having=self.maybe(body.get("having"), depth),
+            grouped=_bool(body.get("grouped", bool(body.get("group") or body.get("aggs")))),
+            argmax=self.argmax(body.get("argmax")),
             sources=tuple(self.source(item, depth + 1) for item in _list(body["from"])),
             where=self.maybe(body["where"], depth),
             group=tuple(self.group(item, depth) for item in _list(body.get("group"))),
@@ -74,6 +86,43 @@ class _Reader:
             limit=self.maybe(body.get("limit"), depth),
             offset=self.maybe(body.get("offset"), depth))
 
+    def query(self, value: Any, depth: int) -> Query:
+        if not isinstance(value, dict) or "setop" not in value:
+            return self.select(value, depth)
+        self.deeper(depth, -1)
+        body = self.fields(value, ("setop", "all", "left", "right", "columns"), ("limit", "offset", "loc"))
+        if body["setop"] not in ("union", "intersect", "except"):
+            raise _unreadable(f'no rule reads the set operation "{body["setop"]}"')
+        return SetOperation(kind=body["setop"], all=_bool(body["all"]), left=self.query(body["left"], depth + 1),
+                            right=self.query(body["right"], depth + 1), columns=self.columns(body["columns"]),
+                            limit=self.maybe(body.get("limit"), depth), offset=self.maybe(body.get("offset"), depth))
+
+    def argmax(self, value: Any) -> Argmax | None:
+        if value is None:
+            return None
+        body = self.fields(value, ("agg", "of"))
+        return Argmax(_int(body["agg"]), tuple(_int(place) for place in _list(body["of"])))
+
+    def columns(self, value: Any) -> tuple[PublicColumn, ...]:
+        found = []
+        for number, item in enumerate(_list(value), 1):
+            body = self.fields(item, ("name", "type"), ("attno", "not_null", "type_name", "labels"))
+            found.append(PublicColumn(str(body["name"] or ""), _text(body["type"]), _int(body.get("attno", number)),
+                                      _bool(body.get("not_null", False))))
+        return tuple(found)
+
+    def public(self, value: Any, depth: int) -> FromPublic:
+        if value["kind"] == "values":
+            body = self.fields(value, ("kind", "rel", "columns", "rows"), ("alias", "loc"))
+            columns, rows = self.columns(body["columns"]), tuple(self.exprs(row, depth) for row in _list(body["rows"]))
+            if any(len(row) != len(columns) for row in rows):
+                raise _unreadable("a row of VALUES has another number of columns")
+            return FromPublic(_int(body["rel"]), str(body.get("alias", "")), columns, (), rows, ())
+        body = self.fields(value, ("kind", "rel", "schema", "name", "columns", "unique"), ("alias", "loc", "oid"))
+        unique = tuple(tuple(_int(number) for number in _list(key)) for key in _list(body["unique"]))
+        return FromPublic(_int(body["rel"]), str(body.get("alias", body["name"])), self.columns(body["columns"]), unique, None,
+                          (_text(body["schema"]), _text(body["name"])))
+
     def source(self, value: Any, depth: int) -> FromItem:
         self.deeper(depth, -1)
         kind = value.get("kind") if isinstance(value, dict) else None
@@ -82,7 +131,9 @@ class _Reader:
             return FromTable(rel=_int(body["rel"]), table=_int(body["table"]))
         if kind == "subquery":
             body = self.fields(value, ("kind", "rel", "select"), ("alias", "loc"))
-            return FromSubquery(rel=_int(body["rel"]), alias=str(body.get("alias", "")), select=self.select(body["select"], depth + 1))
+            return FromSubquery(rel=_int(body["rel"]), alias=str(body.get("alias", "")), select=self.query(body["select"], depth + 1))
+        if kind in ("values", "relation"):
+            return self.public(value, depth)
         if kind == "join":
             body = self.fields(value, ("kind", "join", "left", "right"), ("on", "loc", "rel", "alias"))
             return FromJoin(join=_text(body["join"]), left=self.source(body["left"], depth + 1),
@@ -190,6 +241,17 @@ class _Reader:
         _arity("nullif", args, 2, loc)
         return NullIf(type=type_, fn=identity(_text(body["fn"])), args=args, loc=loc)
 
+    def distinct_from(self, value: Any, depth: int, loc: int) -> Expr:
+        body = self.fields(value, ("e", "type", "args", "fn"), ("op", "loc"))
+        args = self.exprs(body["args"], depth)
+        _arity("distinct", args, 2, loc)
+        return DistinctFrom(type=_text(body["type"]), fn=identity(_text(body["fn"])), args=args, loc=loc)
+
+    def reference(self, value: Any, depth: int, loc: int) -> Expr:
+        body = self.fields(value, ("e", "type", "index"), ("loc",))
+        kind = GroupRef if body["e"] == "group" else AggRef
+        return kind(type=_text(body["type"]), index=_int(body["index"]), loc=loc)
+
     def relabel(self, value: Any, depth: int, loc: int) -> Expr:
         _, type_, args = self.simple(value, depth)
         _arity("relabel", args, 1, loc)
@@ -201,7 +263,8 @@ _KINDS: dict[str, Callable[[_Reader, Any, int, int], Expr]] = {
     "and": _Reader.logic, "or": _Reader.logic, "not": _Reader.logic,
     "isnull": _Reader.null_test, "isnotnull": _Reader.null_test, "test": _Reader.truth, "case": _Reader.case,
     "coalesce": _Reader.choice, "greatest": _Reader.choice, "least": _Reader.choice,
-    "nullif": _Reader.null_if, "relabel": _Reader.relabel}
+    "nullif": _Reader.null_if, "relabel": _Reader.relabel, "distinct": _Reader.distinct_from, "cast": _Reader.call,
+    "group": _Reader.reference, "agg": _Reader.reference}
 
 
 def parse_select(value: Any) -> Select:
@@ -211,7 +274,7 @@ def parse_select(value: Any) -> Select:
 
 def _unreadable(why: str, loc: Any = -1) -> NoRule:
     return NoRule("statement has a part that no rule covers", detail=f"In the analysed statement: {why}.",
-                  hint="Write an aggregate over one foreign table with WHERE and GROUP BY.",
+                  hint="Write an aggregate over foreign tables with WHERE and GROUP BY.",
                   position=position(loc) if isinstance(loc, int) else None)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 from .functions import is_operator, names
-from .tree import Aggregate, AnyOf, Call, Case, Choice, Col, Const, Expr, Logic, NullIf, NullTest, Relabel, Truth
+from .tree import Aggregate, AnyOf, Call, Case, Choice, Col, Const, DistinctFrom, Expr, Logic, NullIf, NullTest, Relabel, Truth
 
-__all__ = ["aggregate", "expression", "number", "signature"]
+__all__ = ["aggregate", "expression", "log", "name", "number", "signature"]
 
 #: characters of one expression in a message
 LONGEST = 120
@@ -33,6 +34,8 @@ def _expression(expr: Expr) -> str:
             return " ".join((args[0], names(expr.fn)[1], args[1]))
         case Call() if is_operator(expr.fn) and len(args) == 1:
             return names(expr.fn)[1] + args[0]
+        case Call() if expr.fn.startswith("cast("):
+            return f"{args[0]}::{expr.type}"
         case Call():
             return f"{names(expr.fn)[1]}({', '.join(args)})"
         case AnyOf():
@@ -54,6 +57,8 @@ def _expression(expr: Expr) -> str:
             return f"nullif({', '.join(args)})"
         case Relabel():
             return args[0]
+        case DistinctFrom():
+            return f"{args[0]} IS DISTINCT FROM {args[1]}"
         case _:
             return expr.type
 
@@ -65,13 +70,22 @@ def aggregate(agg: Aggregate) -> str:
     return label if agg.filter is None else f"{label} FILTER (WHERE {expression(agg.filter)})"
 
 
+def name(agg: Aggregate) -> str:
+    """sum, avg."""
+    return names(agg.name)[1]
+
+
+def log(value: int) -> float:
+    return math.log(value)
+
+
 def signature(fn: str) -> str:
     """A function's name and types as messages quote it."""
     schema, name, types = names(fn)
     return f"{name if schema == 'pg_catalog' else f'{schema}.{name}'}({', '.join(types)})"
 
 
-def number(value: Fraction) -> str:
+def number(value: Fraction | int) -> str:
     """Whole numbers without a point, others to six significant digits.
 
     >>> number(Fraction(18)), number(Fraction(1, 3))

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-__all__ = ["Aggregate", "AnyOf", "Call", "Case", "Choice", "Col", "Const", "Expr", "FromItem", "FromJoin", "FromOther",
-           "FromSubquery", "FromTable", "Group", "Logic", "NullIf", "NullTest", "Relabel", "Select", "Target", "Truth",
-           "position", "walk"]
+__all__ = ["AggRef", "Aggregate", "AnyOf", "Argmax", "Call", "Case", "Choice", "Col", "Const", "DistinctFrom", "Expr", "FromItem",
+           "FromJoin", "FromOther", "FromPublic", "FromSubquery", "FromTable", "Group", "GroupRef", "Logic", "NullIf", "NullTest", "PublicColumn",
+           "Query", "Relabel", "Select", "SetOperation", "Target", "Truth", "position", "walk"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,8 +78,29 @@ class NullIf(Expr):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DistinctFrom(Expr):
+    """x IS DISTINCT FROM y: never NULL."""
+
+    fn: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Relabel(Expr):
     """A cast that changes nothing but the type's name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupRef(Expr):
+    """A group column of the level, by number."""
+
+    index: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class AggRef(Expr):
+    """An aggregate of the level, by number."""
+
+    index: int
 
 
 @dataclass(frozen=True)
@@ -92,7 +113,27 @@ class FromTable:
 class FromSubquery:
     rel: int
     alias: str
-    select: Select
+    select: Query
+
+
+@dataclass(frozen=True)
+class PublicColumn:
+    name: str
+    type: str
+    number: int
+    not_null: bool
+
+
+@dataclass(frozen=True)
+class FromPublic:
+    """VALUES, or an ordinary table: its rows are public."""
+
+    rel: int
+    alias: str
+    columns: tuple[PublicColumn, ...]
+    unique: tuple[tuple[int, ...], ...]  # column numbers of its unique keys
+    rows: tuple[tuple[Expr, ...], ...] | None  # of VALUES; None for a table
+    identity: tuple[str, ...]  # what it is, whatever the statement calls it
 
 
 @dataclass(frozen=True)
@@ -110,7 +151,7 @@ class FromOther:
     loc: int
 
 
-FromItem: TypeAlias = FromTable | FromSubquery | FromJoin | FromOther
+FromItem: TypeAlias = FromTable | FromSubquery | FromJoin | FromPublic | FromOther
 
 
 @dataclass(frozen=True)
@@ -149,6 +190,31 @@ class Select:
     distinct: bool
     limit: Expr | None
     offset: Expr | None
+    having: Expr | None = None
+    grouped: bool = False
+    argmax: Argmax | None = None
+
+
+@dataclass(frozen=True)
+class Argmax:
+    """The group with the largest aggregate among those that differ in some group columns."""
+
+    agg: int
+    of: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class SetOperation:
+    kind: str  # union, intersect, except
+    all: bool
+    left: Query
+    right: Query
+    columns: tuple[PublicColumn, ...]
+    limit: Expr | None
+    offset: Expr | None
+
+
+Query: TypeAlias = Select | SetOperation
 
 
 def walk(expr: Expr) -> Iterator[Expr]:

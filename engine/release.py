@@ -116,7 +116,7 @@ class Desk:
         seconds = Fraction(end - now, NANO) + _quantum(plan)
         shown, lines = calculus.explain(plan, frames_charged=frames, budget_remaining=left, slots=slots, seconds=seconds)
         key = _reuse_key(plan, reads)
-        before = self._ledger.find_answer(key) if request.get("reuse") is True else None
+        before = self._ledger.find_answer(key) if request.get("reuse") is True and plan.reusable else None
         shown |= {"Answered Before": before is not None, "Release": key, "Charges": [self._ledger.preview(claim, role) for claim in claims]}
         if before is not None:
             lines.append(f"Release {before.release} has answered this before: it would be answered again, at no charge")
@@ -131,7 +131,7 @@ class Desk:
         reads = [self._read(use) for use in plan.uses]
         key = _reuse_key(plan, reads)
         quantum = nanoseconds(_quantum(plan))
-        if request.get("reuse") is True and (stored := self._ledger.find_answer(key)) is not None:
+        if request.get("reuse") is True and plan.reusable and (stored := self._ledger.find_answer(key)) is not None:
             self._log.write("release reused", release=stored.release)
             cancel.wait_until(deadline(arrived, quantum, time.monotonic_ns()) / NANO)
             return Answer(stored.rows, f"reused the answer of release {stored.release}, at no charge", True)
@@ -179,13 +179,13 @@ class Desk:
             raise Malformed("raw access cannot be released")
         for job in handle.jobs:
             job.wait_all()
-        noisy = noise.perturb(charge.plan, rows)
+        noisy, notice = noise.answer(charge.plan, rows)
         self.await_deadline(handle, cancel)
         # Written after the wait, because the log shows when it was written; the answer leaves only once it can be had again.
         now = time.monotonic_ns()
         self._ledger.answered(charge.release, noisy, (now - charge.arrived) / NANO)
         self._log.write("release answered", release=charge.release, seconds=round((now - charge.arrived) / NANO, 3))
-        return Answer(noisy, noise.notice(charge.plan), False)
+        return Answer(noisy, notice, False)
 
     def await_deadline(self, handle: Handle, cancel: Cancel) -> None:
         """Answers and errors alike leave at moments that are public."""
@@ -249,12 +249,14 @@ def _claims(plan: Plan) -> list[Claim]:
 
 
 def _claim(camera: Camera, uses: Sequence[TableUse], plan: Plan) -> Claim:
-    if camera.r and not plan.epsilon:
-        return Claim(camera, [], plan.epsilon)  # what costs nothing is logged without frames, as a claim of nothing
+    costs = {cost.camera: cost.epsilon for cost in plan.costs}
+    epsilon = costs.get(camera.name, plan.epsilon)
+    if camera.r and not epsilon:
+        return Claim(camera, [], epsilon)  # what costs nothing is logged without frames, as a claim of nothing
     spans: list[Span] = [span for use in uses for span in use.frame_spans()]
     if not camera.r or not plan.linear:
-        return Claim(camera, spans, plan.epsilon)
-    return Claim(camera, spans, plan.epsilon, [Use.of(use.table.grid, use.chunks, camera.r) for use in uses if use.chunks])
+        return Claim(camera, spans, epsilon)
+    return Claim(camera, spans, epsilon, [Use.of(use.table.grid, use.chunks, camera.r) for use in uses if use.chunks])
 
 
 def _quantum(plan: Plan) -> Fraction:

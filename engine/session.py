@@ -119,7 +119,8 @@ class Session:
         if self._cancel:  # its call came before the handle was listed
             self._desk.abandon(handle)
         self._cancel.check()
-        send(pack_json("r", {"handle": handle.ident}))
+        columns = [] if handle.charge is None else [column.as_message() for column in handle.charge.plan.columns]
+        send(pack_json("r", {"handle": handle.ident, "columns": columns} if columns else {"handle": handle.ident}))
 
     def _scan(self, request: dict[str, Any], send: Send) -> None:
         handle = self._find(request)

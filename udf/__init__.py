@@ -2,6 +2,6 @@
 
 from .grid import grid_step, snap
 from .interval import error95
-from .noise import notice, perturb
+from .noise import answer, notice, perturb
 
-__all__ = ["error95", "grid_step", "notice", "perturb", "snap"]
+__all__ = ["answer", "error95", "grid_step", "notice", "perturb", "snap"]

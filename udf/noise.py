@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -18,8 +19,12 @@ from privid.errors import InvalidValue
 from privid.model import Key, Output, Plan
 
 from .grid import decimals
+from .moments import averages, number, variances
 
-__all__ = ["MAX_SCALE", "MAX_VALUE", "float_scale", "notice", "perturb"]
+__all__ = ["MAX_SCALE", "MAX_VALUE", "answer", "choose", "float_scale", "notice", "perturb"]
+
+#: mechanisms, as the calculus names them
+EXACT, AVERAGE, VARIANCE, PERMUTE = "exact", "noisy average", "noisy variance", "permute and flip"
 
 #: steps of the grid: beyond this a 64-bit integer might not hold value and noise together
 MAX_SCALE = 2**55
@@ -33,30 +38,137 @@ dp.enable_features("contrib")
 
 def perturb(plan: Plan, rows: Sequence[Sequence[str | None]]) -> list[list[str | None]]:
     """The answer: one row for each key of the plan, in its order, whatever the raw rows are."""
-    width = len(plan.keys[0]) if plan.keys else 0
-    place = {key: i for i, key in enumerate(plan.keys)}
-    totals = [[0] * len(plan.keys) for _ in plan.outputs]
-    for raw in rows:
-        i = _find(tuple(raw[:width]), place)
-        if i is None:
-            continue  # a group that the statement does not declare
-        for j, output in enumerate(plan.outputs):
-            totals[j][i] += _steps(raw[width + j], output)
-    columns = [_shown(_noised(column, output), output) for column, output in zip(totals, plan.outputs, strict=True)]
-    return [[*key, *(column[i] for column in columns)] for i, key in enumerate(plan.keys)]
+    return answer(plan, rows)[0]
+
+
+def answer(plan: Plan, rows: Sequence[Sequence[str | None]]) -> tuple[list[list[str | None]], str]:
+    """The answer, and one line for the client with what the theory says of its error."""
+    keys = _keys(plan, rows)
+    width = len(keys[0]) if keys else 0
+    place = {key: i for i, key in enumerate(keys)}
+    raw: list[Sequence[str | None] | None] = [None] * len(keys)
+    for row in rows:
+        i = _find(tuple(row[:width]), place)
+        if i is not None:  # otherwise a group that the statement does not declare
+            raw[i] = row[width:] if raw[i] is None else _added(plan, raw[i] or (), row[width:])
+    if plan.argmax is not None:
+        return _winners(plan, keys, raw), notice(plan)
+    columns, remarks = [], []
+    for j, output in enumerate(plan.outputs):
+        collected = [[None if row is None else row[c] for row in raw] for c in output.collects or (j,)]
+        shown, remark = _column(output, collected)
+        columns.append(shown)
+        if remark:
+            remarks.append(f"{output.label}: {remark}")
+    told = notice(plan) + "".join(f"; {remark}" for remark in remarks)
+    return [[*key, *(column[i] for column in columns)] for i, key in enumerate(keys)], told
+
+
+def _keys(plan: Plan, rows: Sequence[Sequence[str | None]]) -> tuple[Key, ...]:
+    """The plan's keys; values of a public table are taken as the inner query returns them, all of them."""
+    if not plan.open:
+        return plan.keys
+    seen = dict.fromkeys(tuple(row[i] for i in plan.open) for row in rows)
+    keys = []
+    for found in seen:
+        for key in plan.keys:
+            whole = list(key)
+            for i, text in zip(plan.open, found, strict=True):
+                whole[i] = text
+            keys.append(tuple(whole))
+    return tuple(keys)
+
+
+def _added(plan: Plan, one: Sequence[str | None], other: Sequence[str | None]) -> Sequence[str | None]:
+    """Two raw rows of one group: only the sign of a zero told them apart."""
+    return [a if b is None else b if a is None else str(Decimal(a) + Decimal(b)) for a, b in zip(one, other, strict=True)]
+
+
+def _column(output: Output, collected: list[list[str | None]]) -> tuple[list[str | None], str | None]:
+    """One output over all keys, and a remark about its error."""
+    if output.mechanism == AVERAGE:
+        return averages(output, collected, _noise)
+    if output.mechanism == VARIANCE:
+        return variances(output, collected, _noise)
+    if output.mechanism == EXACT:
+        nothing = None if _may_be_null(output) else _shown([0], output)[0]
+        return [nothing if text is None else text for text in collected[0]], None
+    steps = [_steps(text, output) for text in collected[0]]
+    return list(_shown(_noised(steps, output), output)), None
+
+
+def _may_be_null(output: Output) -> bool:
+    """Counts and sums of nothing are 0; other aggregates of nothing are NULL."""
+    return not output.label.startswith(("count(", "sum("))
+
+
+def _winners(plan: Plan, keys: Sequence[Key], raw: Sequence[Sequence[str | None] | None]) -> list[list[str | None]]:
+    """One row for each cell: the candidate that permute-and-flip chose."""
+    output, of = plan.outputs[0], plan.argmax or ()
+    cells: dict[Key, list[int]] = {}
+    for i, key in enumerate(keys):
+        cells.setdefault(tuple(text for j, text in enumerate(key) if j not in of), []).append(i)
+    answer: list[list[str | None]] = []
+    for members in cells.values():
+        scores = [_steps(None if (row := raw[i]) is None else row[output.collects[0] if output.collects else 0], output) for i in members]
+        winner = members[choose(scores, output.scale / output.step, output.epsilon)]
+        answer.append([*keys[winner], *(None for _ in plan.outputs)])
+    return answer
+
+
+def choose(scores: list[int], scale: Fraction, epsilon: Fraction) -> int:
+    """The place of the largest score after exponential noise (permute-and-flip); without noise the first of the largest."""
+    if not scale:
+        return scores.index(max(scores))
+    at_least = _float_at_least(scale)
+    scores = [max(-MAX_VALUE, min(MAX_VALUE, score)) for score in scores]
+    return int(_noisy_max(at_least)(scores))
+
+
+@lru_cache(maxsize=16)
+def _noisy_max(scale: float) -> Any:
+    # scores that only rise: subtracting a constant from all of them changes nothing, so a range of Δ is a rise of at most Δ (argmax.md)
+    return dp.m.make_noisy_max(dp.vector_domain(dp.atom_domain(T="i64")), dp.linf_distance(T="i64", monotonic=True), dp.max_divergence(),
+                               scale=scale)
 
 
 def notice(plan: Plan) -> str:
     """One line for the client."""
     if not any(o.scale for o in plan.outputs):
         return "exact answer: nothing that is protected can change it; no epsilon was charged"
-    each = "; ".join(f"{o.label}: scale {_number(o.scale)}, 95 % error ±{_number(o.error95)}" if o.scale else f"{o.label}: exact"
-                     for o in plan.outputs)
-    return f"epsilon {_number(plan.epsilon)} was charged; {each}"
+    return f"epsilon {number(plan.epsilon)} was charged; {'; '.join(map(_told, plan.outputs))}"
+
+
+def _told(o: Output) -> str:
+    if not o.scale:
+        return f"{o.label}: exact"
+    if o.mechanism == PERMUTE:
+        return f"{o.label}: scale {number(o.scale)}, within {number(o.error95)} of the largest with probability 95 %"
+    if o.scales:
+        parts = ", ".join(number(s) for s in o.scales)
+        return f"{o.label}: scales {parts}"
+    return f"{o.label}: scale {number(o.scale)}, 95 % error ±{number(o.error95)}"
+
+
+def _float_at_least(scale: Fraction) -> float:
+    found = float(scale)
+    return found if Fraction(found) >= scale else math.nextafter(found, math.inf)
+
+
+def _noise(values: list[int], scale: Fraction) -> list[int]:
+    """Noise of at least this scale, in steps, added to whole numbers."""
+    if not scale or not values:
+        return values
+    if scale > MAX_SCALE:
+        raise InvalidValue("noise would be too large to be exact", hint="Raise privid.epsilon, or use a narrower range.")
+    return [int(v) for v in _laplace(_float_at_least(scale))([max(-MAX_VALUE, min(MAX_VALUE, v)) for v in values])]
 
 
 def float_scale(output: Output) -> float:
     """The least float, not below the exact scale, for which OpenDP's map stays within the share of epsilon."""
+    if output.scales or output.mechanism == PERMUTE:
+        # several numbers share the epsilon, or one choice has it: the bound is on all together, and no scale is below its own
+        return _float_at_least(output.scale / output.step)
     steps = output.scale / output.step
     if steps > MAX_SCALE:
         raise InvalidValue(f"noise for {output.label} would be too large to be exact",
@@ -104,14 +216,10 @@ def _steps(text: str | None, output: Output) -> int:
     return value.numerator
 
 
-def _shown(column: list[int], output: Output) -> list[str]:
+def _shown(column: Sequence[int], output: Output) -> list[str]:
     """The text form of the column's type."""
     places = 0 if output.type == "int8" else decimals(output.step)
     if not places:
         return [str(v * output.step.numerator) for v in column]
     unit = 10**places
     return [f"{'-' if v < 0 else ''}{abs(v) // unit}.{abs(v) % unit:0{places}d}" for v in column]
-
-
-def _number(value: Fraction) -> str:
-    return str(value.numerator) if value.denominator == 1 else f"{float(value):.6g}"

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from fractions import Fraction
 from itertools import accumulate
+from typing import Any
 
 from privid.model import Span, Table, TableUse
 
-from ..algebra import Scan
-from ..certificate import Row, step
+from ..certificate import Certificate, Change, Facts, Leaf, Place, step
+from ..tree import Col
 
 __all__ = ["RULE", "certify", "chunks_touched", "on_chunks", "touched_anywhere"]
 
@@ -47,19 +49,41 @@ def touched_anywhere(spans: Sequence[Span], m: int) -> int:
     return best
 
 
-def on_chunks(table: Table, spans: tuple[Span, ...]) -> Row:
+def on_chunks(table: Table, spans: tuple[Span, ...], leaf: int, form: Any) -> Certificate:
     """The certificate of a table of which only these chunks run; the caller says why."""
     m = chunks_touched(table.camera.r, table.grid.size, table.grid.step)
     d = table.max_rows * touched_anywhere(spans, m)
-    return Row(tau=d, n=0 if table.pad else d, sigma=d if table.pad else None, use=TableUse(table, spans))
+    use = TableUse(table, spans)
+    change = Change(tau=d, n=0 if table.pad else d, sigma=d if table.pad else None)
+    return Certificate(columns=_columns(table, spans, leaf), key=None, changes={table.camera.name: change},
+                       cameras={table.camera.name: table.camera}, leaves=(Leaf(leaf, use),), rows=table.max_rows * use.count, full=table.pad,
+                       linear=True, form=form)
 
 
-def certify(node: Scan) -> Row:
-    table = node.table
+def _columns(table: Table, spans: tuple[Span, ...], leaf: int) -> dict[int, Facts]:
+    """Trusted ones come from the chunk; the others from the executable, and are never NULL."""
+    found = {}
+    for c in table.columns:
+        type_ = c.type_name if c.type == "enum" else c.type
+        if not c.trusted:
+            found[c.attno] = Facts(type_, nullable=False, labels=c.labels)
+            continue
+        low, high = (_seconds(table, spans[0][0]), _seconds(table, spans[-1][1] - 1)) if c.name == "chunk" and spans else (None, None)
+        cell = Col(type=type_, rel=0, col=c.attno, name=c.name)
+        found[c.attno] = Facts(type_, Place.CELL, nullable=False, low=low, high=high, cells={leaf: cell})
+    return found
+
+
+def _seconds(table: Table, chunk: int) -> Fraction:
+    return Fraction(table.chunk_microseconds(chunk), 1_000_000)
+
+
+def certify(table: Table, leaf: int, form: Any) -> Certificate:
     spans: tuple[Span, ...] = ((0, table.grid.count),) if table.grid.count else ()
-    row = on_chunks(table, spans)
+    found = on_chunks(table, spans, leaf, form)
     m = chunks_touched(table.camera.r, table.grid.size, table.grid.step)
     says = (f"a segment of {table.camera.r} frames meets at most {m} chunks ({table.grid.size} frames every {table.grid.step}), "
             f"{touched_anywhere(spans, m)} of the {table.grid.count} in the window, with {'exactly' if table.pad else 'at most'} "
             f"{table.max_rows} rows each")
-    return Row(row.tau, row.n, row.sigma, row.use, step(RULE, f'"{table.name}": {says}', row.bound))
+    found.derivation.update(step(RULE, f'"{table.name}": {says}', found.bound))
+    return found

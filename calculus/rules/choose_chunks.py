@@ -5,11 +5,13 @@ Proof: choose_chunks.md.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from privid.model import Evaluate
 
 from .. import show
-from ..algebra import Choose
-from ..certificate import Row, step
+from ..certificate import Certificate, step
 from ..chunks import spans_of, values
 from ..tree import Expr, Logic
 from .base_table import on_chunks
@@ -19,13 +21,16 @@ __all__ = ["RULE", "certify"]
 RULE = "choose chunks"
 
 
-def certify(node: Choose, below: Row, evaluate: Evaluate) -> Row:
-    table = below.use.table
-    condition: Expr = node.conditions[0]
-    if len(node.conditions) > 1:
-        condition = Logic(type="boolean", kind="and", args=node.conditions, loc=condition.loc)
-    kept = spans_of(j for j, (holds,) in values([condition], table, below.use.chunks, evaluate) if holds == "t")
-    row = on_chunks(table, kept)
-    says = (f"{show.expression(condition)} keeps {row.use.count} of {below.use.count} chunks; one segment meets at most "
-            f"{row.tau // table.max_rows} of them")
-    return Row(row.tau, row.n, row.sigma, row.use, step(RULE, says, row.bound, [below.derivation]))
+def certify(conditions: Sequence[Expr], below: Certificate, evaluate: Evaluate, form: Any) -> Certificate:
+    leaf = below.leaves[0]
+    table = leaf.use.table
+    condition: Expr = conditions[0]
+    if len(conditions) > 1:
+        condition = Logic(type="boolean", kind="and", args=tuple(conditions), loc=condition.loc)
+    kept = spans_of(j for j, (holds,) in values([condition], table, leaf.use.chunks, evaluate) if holds == "t")
+    found = on_chunks(table, kept, leaf.number, form)
+    change = found.changes[table.camera.name]
+    says = (f"{show.expression(condition)} keeps {found.leaves[0].use.count} of {leaf.use.count} chunks; one segment meets at most "
+            f"{change.tau // table.max_rows} of them")
+    found.derivation.update(step(RULE, says, found.bound, [below.derivation]))
+    return found

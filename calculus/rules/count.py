@@ -7,34 +7,44 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from privid.errors import NoRule
-
 from .. import show
-from ..certificate import Bound, Row, step
-from ..expressions import nullable
-from ..linear import dense_bound, row_bound
-from ..tree import Aggregate, position
+from ..certificate import Bound, Cells, Certificate, Change, step
+from ..expressions import Scope
+from ..linear import dense_bound, key_bound, row_bound
+from ..tree import Aggregate
 
-__all__ = ["IDENTITIES", "RULE", "bound"]
+__all__ = ["IDENTITIES", "RULE", "bound", "changed_by"]
 
 RULE = "count"
 IDENTITIES = ("pg_catalog.count()", "pg_catalog.count(any)")
 _ONE, _ZERO = Fraction(1), Fraction(0)
 
 
-def bound(agg: Aggregate, row: Row, keys: int) -> Bound:
-    if agg.distinct:
-        raise NoRule("count(DISTINCT …) has no rule", position=position(agg.loc), detail="The rule for DISTINCT is missing.",
-                     hint="Count rows instead, or let the executable output each object once: count(*).")
+def bound(agg: Aggregate, row: Certificate, scope: Scope, cells: Cells) -> Bound:
     # every row counts 1, unless the value can be NULL: then one row may count 1 where another counts 0
-    every = not any(map(nullable, agg.args))
+    every = not any(scope.facts(arg).nullable for arg in agg.args)
+    keys = cells.untrusted
+    by_camera = {name: changed_by(one, row.keyed, every, keys, cells.within_key) for name, one in row.changes.items()}
+    single = {name: changed_by(one, row.keyed, every, 1, True) for name, one in row.changes.items()}
+    delta = sum(by_camera.values(), _ZERO)
+    says = f"{show.aggregate(agg)} changes by at most {show.number(delta)}" + (f" over {keys} keys together" if keys > 1 else "")
+    return Bound(by_camera, _ONE, Fraction(row.rows), step(RULE, says, f"δ={show.number(delta)}", [row.derivation]), single)
+
+
+def changed_by(one: Change, keyed: bool, every: bool, keys: int, within: bool) -> Fraction:
+    """For one camera."""
     pair = _ZERO if every else _ONE
-    candidates = [row_bound(row.tau, _ONE, pair, keys)]
-    if row.sigma is not None:
-        candidates.append(dense_bound(row.sigma, _ONE, pair, keys))
+    if not keyed:
+        candidates = [row_bound(one.tau, _ONE, pair, keys)]
+    elif within or keys == 1:
+        swing = 0 if every else one.tau
+        candidates = [key_bound(one.tau, Fraction(-1 if one.vanish or swing else 0), Fraction(1 if one.appear or swing else 0), keys)]
+        if every:
+            candidates.append(Fraction((one.appear + one.vanish) * min(keys, 2)))
+    else:
+        candidates = [row_bound(2 * one.tau, _ONE, pair, keys)]
+    if one.sigma is not None:
+        candidates.append(dense_bound(one.sigma, _ONE, pair, keys))
     if every and keys == 1:
-        candidates.append(Fraction(row.n))
-    delta = min(candidates)
-    table = row.use.table
-    says = f"{show.aggregate(agg)} changes by at most {delta}" + (f" over {keys} keys together" if keys > 1 else "")
-    return Bound(delta, _ONE, Fraction(table.max_rows * row.use.count), step(RULE, says, f"δ={delta}", [row.derivation]))
+        candidates.append(Fraction(one.n))
+    return min(candidates)

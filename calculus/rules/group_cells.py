@@ -11,9 +11,10 @@ from privid.errors import NoRule
 from privid.model import Evaluate, Key
 
 from .. import show
-from ..certificate import Row
+from ..certificate import Certificate
 from ..chunks import values
-from ..tree import Expr, position
+from ..expressions import Scope
+from ..tree import Const, Expr, position
 
 __all__ = ["MAX_KEYS", "RULE", "cells", "says"]
 
@@ -22,15 +23,26 @@ RULE = "group by trusted cells"
 MAX_KEYS = 100_000
 
 
-def cells(expressions: Sequence[Expr], row: Row, evaluate: Evaluate) -> list[Key]:
-    """Every combination that a selected chunk has, in order of time."""
+def cells(expressions: Sequence[Expr], row: Certificate, scope: Scope, evaluate: Evaluate) -> list[Key]:
+    """Every combination that a selected chunk has, in order of time, scan by scan."""
     found: dict[Key, None] = {}
-    for _, key in values(expressions, row.use.table, row.use.chunks, evaluate):
-        found.setdefault(key)
-        if len(found) > MAX_KEYS:
-            raise NoRule(f"GROUP BY has no rule for more than {MAX_KEYS} groups", position=position(expressions[0].loc),
-                         detail="Every group that can occur is released.",
-                         hint="Group by longer bins, for example date_trunc('hour', chunk).")
+    by_expr = [scope.cells(e) for e in expressions]
+    for leaf in row.leaves:
+        if not leaf.use.count:
+            continue
+        here = [e if isinstance(e, Const) else known.get(leaf.number) for e, known in zip(expressions, by_expr, strict=True)]
+        own = [e for e in here if e is not None]
+        if len(own) < len(expressions):
+            continue  # no row of this scan carries these columns
+        if all(isinstance(e, Const) for e in own):
+            found.setdefault(tuple(e.value for e in own if isinstance(e, Const)))
+            continue
+        for _, key in values(own, leaf.use.table, leaf.use.chunks, evaluate):
+            found.setdefault(key)
+            if len(found) > MAX_KEYS:
+                raise NoRule(f"GROUP BY has no rule for more than {MAX_KEYS} groups", position=position(expressions[0].loc),
+                             detail="Every group that can occur is released.",
+                             hint="Group by longer bins, for example date_trunc('hour', chunk).")
     return list(found)
 
 

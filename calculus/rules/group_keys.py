@@ -8,61 +8,56 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from privid.errors import NoRule
-from privid.model import Table
 
 from .. import show
-from ..expressions import nullable
+from ..expressions import Scope
 from ..functions import names
-from ..tree import AnyOf, Call, Col, Const, Expr, Relabel, position
+from ..tree import AnyOf, Call, Const, Expr, position
+from .clamp import bare
 
 __all__ = ["RULE", "declared", "says"]
 
 RULE = "group by declared keys"
 #: types whose equality is the equality of what they print (the sign of a float8 zero aside)
-_EXACT = {"float8", "text", "boolean", "anyenum"}
+_EXACT = {"float8", "text", "boolean", "anyenum", "int4", "int8"}
 
 
-def declared(expr: Expr, conditions: Sequence[Expr], table: Table) -> tuple[str | None, ...]:
+def declared(expr: Expr, conditions: Sequence[Expr], scope: Scope) -> tuple[str | None, ...]:
     """The keys of one group column: an IN list, else the labels of its type."""
-    bare = _bare(expr)
-    lists = [keys for keys in (_listed(condition, bare) for condition in conditions) if keys is not None]
+    inside = bare(expr)
+    lists = [keys for keys in (_listed(condition, inside) for condition in conditions) if keys is not None]
     if lists:
         return min(lists, key=len)
+    facts = scope.facts(expr)
     if expr.type == "boolean":
-        return ("f", "t", None) if nullable(expr) else ("f", "t")
-    column = next((c for c in table.columns if isinstance(bare, Col) and c.attno == bare.col), None)
-    if column is not None and column.labels is not None:
-        return column.labels
+        return ("f", "t", None) if facts.nullable else ("f", "t")
+    if facts.labels is not None:
+        return (*facts.labels, None) if facts.nullable else facts.labels
     name = show.expression(expr)
     raise NoRule(f"GROUP BY {name} has no rule without declared keys", position=position(expr.loc),
                  detail="Which groups appear would show what the video shows.",
-                 hint=f"Declare the keys, for example WHERE {name} IN ('a', 'b'), or make the column boolean or an enum.")
+                 hint=f"Declare the keys, for example WHERE {name} IN ('a', 'b'), make the column boolean or an enum, or write "
+                      f"FROM (VALUES ('a'), ('b')) k(key) LEFT JOIN … ON {name} = key GROUP BY key.")
 
 
 def says(expressions: Sequence[Expr], keys: int) -> str:
     return f"{', '.join(map(show.expression, expressions))}: {keys} declared keys, each in the answer every time"
 
 
-def _bare(expr: Expr) -> Expr:
-    while isinstance(expr, Relabel):
-        expr = expr.args[0]
-    return expr
-
-
-def _listed(condition: Expr, bare: Expr) -> tuple[str, ...] | None:
+def _listed(condition: Expr, inside: Expr) -> tuple[str, ...] | None:
     """The constants to which a condition restricts the expression, as the type prints them."""
     if isinstance(condition, AnyOf) and not condition.all:
         subject, items = condition.args[0], condition.args[1:]
     elif isinstance(condition, Call) and len(condition.args) == 2:
         subject, items = condition.args[0], condition.args[1:]
-        if isinstance(_bare(subject), Const):
+        if isinstance(bare(subject), Const):
             subject, items = condition.args[1], condition.args[:1]
     else:
         return None
     schema, name, types = names(condition.fn)
-    if (schema, name) != ("pg_catalog", "=") or len(set(types)) != 1 or types[0] not in _EXACT or _bare(subject) != bare:
+    if (schema, name) != ("pg_catalog", "=") or len(set(types)) != 1 or types[0] not in _EXACT or bare(subject) != inside:
         return None
-    constants = [_bare(item) for item in items]
+    constants = [bare(item) for item in items]
     if not all(isinstance(c, Const) for c in constants):
         return None
     # a NULL in the list matches nothing; float8 prints its zero with a sign that equality does not see

@@ -6,6 +6,7 @@ Proof: laplace.md.
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from privid.errors import InvalidValue
 from privid.model import Output
@@ -13,25 +14,49 @@ from privid.udf.interval import error95
 from privid.udf.noise import MAX_SCALE, MAX_VALUE
 
 from .. import show
-from ..certificate import Bound
 from ..tree import Aggregate, position
 
-__all__ = ["RULE", "output"]
+if TYPE_CHECKING:
+    from ..draft import Draft
+
+__all__ = ["EXACT", "RULE", "check", "output"]
 
 RULE = "discrete Laplace"
+#: the mechanism of what nothing protected can change
+EXACT = "exact"
 
 
-def output(agg: Aggregate, bound: Bound, share: Fraction, k: int) -> Output:
+def output(draft: Draft, share: Fraction, weight: Fraction, collects: tuple[int, ...]) -> Output:
     """The noise that hides one segment, k times over, within the share of epsilon."""
+    agg, label = draft.agg, show.aggregate(draft.agg)
+    if not draft.noisy:
+        constant = draft.constant
+        return Output(label=label, type=agg.type, step=draft.step, sensitivity=Fraction(0), scale=Fraction(0), epsilon=Fraction(0),
+                      error95=Fraction(0), mechanism=draft.mechanism if constant else EXACT, collects=collects,
+                      scales=(Fraction(0),) * len(draft.parts) if constant else (), low=draft.low, high=draft.high, spread=draft.spread)
+    scales = tuple(part.unit * weight / share for part in draft.parts)
+    for part, scale in zip(draft.parts, scales, strict=True):
+        check(agg, part.largest, part.step, scale, share)
+    if len(draft.parts) == 1:
+        return Output(label=label, type=agg.type, step=draft.step, sensitivity=draft.sensitivity or Fraction(0), scale=scales[0],
+                      epsilon=share, error95=error95(scales[0], draft.step), mechanism=draft.mechanism, collects=collects)
+    assert draft.low is not None and draft.high is not None
+    width = draft.high - draft.low
+    # the answer is kept within its range, so it is never further off than that
+    worst = width if draft.spread.startswith("stddev") or not draft.spread else width * width / 2
+    return Output(label=label, type=agg.type, step=draft.step, sensitivity=sum(draft.weights.values(), Fraction(0)) * scales[1] * share / weight,
+                  scale=scales[1], epsilon=share, error95=worst, mechanism=draft.mechanism, collects=collects, scales=scales,
+                  low=draft.low, high=draft.high, spread=draft.spread)
+
+
+def check(agg: Aggregate, largest: Fraction, step: Fraction, scale: Fraction, share: Fraction) -> None:
+    """Refuses what 64-bit integers cannot hold, before anything is charged."""
     label = show.aggregate(agg)
-    if bound.sensitivity and bound.largest / bound.step > MAX_VALUE:
+    if scale and largest / step > MAX_VALUE:
         raise InvalidValue(f"{label} can exceed what the noise is exact for", position=position(agg.loc),
-                           detail=f"It can reach {float(bound.largest):g} in steps of {float(bound.step):g}.",
+                           detail=f"It can reach {float(largest):g} in steps of {float(step):g}.",
                            hint="Use a narrower range, a shorter window or a smaller max_rows.")
-    scale = k * bound.sensitivity / share if bound.sensitivity else Fraction(0)
-    if scale / bound.step > MAX_SCALE or scale * share / bound.step > MAX_VALUE:
+    if scale / step > MAX_SCALE or scale * share / step > MAX_VALUE:
         raise InvalidValue(f"noise for {label} would be too large to be exact", position=position(agg.loc),
-                           detail=f"Its scale would be {float(scale):g} in steps of {float(bound.step):g}.",
+                           detail=f"Its scale would be {float(scale):g} in steps of {float(step):g}.",
                            hint="Raise privid.epsilon, or use a narrower range.")
-    return Output(label=label, type=agg.type, step=bound.step, sensitivity=bound.sensitivity, scale=scale, epsilon=share,
-                  error95=error95(scale, bound.step))

@@ -1,41 +1,82 @@
-"""SUM(range(value, low, high)).
+"""SUM of a value with bounds: range(value, low, high), LEAST and GREATEST, or an aggregate of groups.
 
 Proof: sum.md.
 """
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from privid.errors import NoRule
 
 from .. import show
-from ..certificate import Bound, Row, step
-from ..linear import dense_bound, row_bound
+from ..certificate import Bound, Cells, Certificate, Facts, Interval, step
+from ..expressions import Scope
+from ..linear import dense_bound, key_bound, row_bound
 from ..tree import Aggregate, position
-from .clamp import clamp_of
+from .clamp import Clamp, clamp_of, ups_of
+from .inner_aggregates import increments
 
-__all__ = ["IDENTITIES", "RULE", "bound"]
+__all__ = ["IDENTITIES", "RULE", "bound", "summand"]
 
 RULE = "sum"
-IDENTITIES = ("pg_catalog.sum(numeric)", "pg_catalog.sum(float8)")
+IDENTITIES = tuple(f"pg_catalog.sum({t})" for t in ("numeric", "float8", "int8", "int4"))
 
 
-def bound(agg: Aggregate, row: Row, keys: int) -> Bound:
+def summand(agg: Aggregate, row: Certificate, scope: Scope) -> Clamp:
+    """What is added up, or a refusal."""
+    name = show.name(agg)
     value = agg.args[0] if agg.args else None
     if agg.distinct:
-        raise NoRule("sum(DISTINCT …) has no rule", position=position(agg.loc), detail="The rule for DISTINCT is missing.",
-                     hint="Sum all rows: sum(range(value, low, high)).")
-    clamp = clamp_of(value, row.derivation) if value is not None and agg.name == IDENTITIES[0] else None
-    if clamp is None:
-        inside = show.expression(value) if value is not None else "value"
-        raise NoRule(f"{show.aggregate(agg)} has no rule without a range", position=position(agg.loc),
-                     detail="One row could change the sum by any amount, so no noise would hide it.",
-                     hint=f"Write sum(range({inside}, low, high)) with the bounds that matter to you, "
-                          f"for example sum(range({inside}, 0, 10)).")
-    candidates = [row_bound(row.tau, clamp.single, clamp.pair, keys)]
-    if row.sigma is not None:
-        candidates.append(dense_bound(row.sigma, clamp.single, clamp.pair, keys))
-    delta = min(candidates)
-    table = row.use.table
+        raise NoRule(f"{name}(DISTINCT …) has no rule", position=position(agg.loc), detail="The rule for DISTINCT is missing.",
+                     hint=f"Make the rows distinct in a subquery, or take all rows: {name}(range(value, low, high)).")
+    clamp = clamp_of(value, scope, row.derivation) if value is not None else None
+    if value is None or clamp is None or (clamp.low is None and name != "sum"):
+        raise _no_range(agg)
+    return clamp
+
+
+def bound(agg: Aggregate, row: Certificate, scope: Scope, cells: Cells) -> Bound:
+    clamp = summand(agg, row, scope)
+    by_camera: dict[str, Fraction] = {}
+    single: dict[str, Fraction] = {}
+    for name in row.changes:
+        up = ups_of(agg.args[0], row, scope, name)
+        found = _changed_by(clamp, row, name, cells.untrusted, cells.within_key, up)
+        alone = _changed_by(clamp, row, name, 1, True, up)
+        if found is None or alone is None:
+            raise _no_range(agg)
+        by_camera[name], single[name] = found, alone
+    delta, keys = sum(by_camera.values(), Fraction(0)), cells.untrusted
+    largest = clamp.single * row.rows if clamp.low is not None else Fraction(row.rows)
     says = f"{show.aggregate(agg)} changes by at most {show.number(delta)}" + (f" over {keys} keys together" if keys > 1 else "")
-    return Bound(delta, clamp.step, clamp.single * table.max_rows * row.use.count,
-                 step(RULE, says, f"δ={show.number(delta)}", [clamp.derivation]))
+    return Bound(by_camera, clamp.step, largest, step(RULE, says, f"δ={show.number(delta)}", [clamp.derivation]), single)
+
+
+def _changed_by(clamp: Clamp, row: Certificate, camera: str, keys: int, within: bool, up: Interval | None) -> Fraction | None:
+    """For one camera: the least bound that applies."""
+    one = row.changes[camera]
+    candidates: list[Fraction] = [] if one.tau else [Fraction(0)]
+    if clamp.low is not None and clamp.high is not None:
+        if not row.keyed:
+            candidates.append(row_bound(one.tau, clamp.single, clamp.pair, keys))
+        else:
+            candidates.append(row_bound(2 * one.tau, clamp.single, clamp.pair, keys))
+            if within or keys == 1:
+                value = Facts("numeric", nullable=clamp.nullable, low=clamp.low, high=clamp.high, moves=clamp.moves)
+                least, most = increments(value, one.appear > 0, one.vanish > 0)
+                candidates.append(key_bound(one.tau, least, most, keys))
+        if one.sigma is not None:
+            candidates.append(dense_bound(one.sigma, clamp.single, clamp.pair, keys))
+    if up is not None and (keys == 1 or (row.keyed and within)):
+        # on the grid, outwards
+        candidates.append(-(-(up[1] - up[0]) // clamp.step) * clamp.step * min(keys, 2))
+    return min(candidates) if candidates else None
+
+
+def _no_range(agg: Aggregate) -> NoRule:
+    name, inside = show.name(agg), show.expression(agg.args[0]) if agg.args else "value"
+    return NoRule(f"{show.aggregate(agg)} has no rule without a range", position=position(agg.loc),
+                  detail=f"One row could change the {name} by any amount, so no noise would hide it.",
+                  hint=f"Write {name}(range({inside}, low, high)) with the bounds that matter to you, "
+                       f"for example {name}(range({inside}, 0, 10)).")

@@ -26,13 +26,13 @@ _BY_NAME = {c.name: c for c in COLUMNS}
 
 
 def table(*, chunks: int = 1440, size: int = 50, step: int | None = None, r: int = 490, k: int = 1, max_rows: int = 3, pad: bool = False,
-          fps: int = 10, content: bytes = b"count", name: str = "people") -> Table:
+          fps: int = 10, content: bytes = b"count", name: str = "people", camera: str = "campus", index: int = 0) -> Table:
     """A table over one camera; r is in frames."""
     step = size if step is None else step
     frames = size + step * max(chunks - 1, 0)
     footage = Footage((VideoFile("street.mp4", "ab" * 32, 0, frames),), Fraction(fps), 64, 48)
-    camera = Camera("campus", "olga", STARTS, Fraction(r, fps), k, Fraction(1), Fraction(1, 10), footage)
-    return Table(0, name, "ana", camera, Grid(0, chunks, size, step), COLUMNS, Executable("count", content.hex(), content), Fraction(1),
+    filmed = Camera(camera, "olga", STARTS, Fraction(r, fps), k, Fraction(1), Fraction(1, 10), footage)
+    return Table(index, name, "ana", filmed, Grid(0, chunks, size, step), COLUMNS, Executable("count", content.hex(), content), Fraction(1),
                  max_rows, pad)
 
 
@@ -113,6 +113,97 @@ def select(aggs: Sequence[Json] = (), *, by: Sequence[Json] = (), where: Json | 
 
 def subquery(inner: Json, rel: int = 1) -> Json:
     return {"kind": "subquery", "rel": rel, "alias": "q", "select": inner}
+
+
+def scan(table: int = 0, rel: int = 1) -> Json:
+    return {"kind": "table", "rel": rel, "table": table}
+
+
+def rows(*columns: Json, **more: Any) -> Json:
+    """A subquery's SELECT that only projects."""
+    return select(targets=[(str(c.get("name", "v")), c) for c in columns], **more)
+
+
+def grouped(aggs: Sequence[Json], by: Sequence[Json] = (), having: Json | None = None, targets: Sequence[Json] | None = None,
+            **more: Any) -> Json:
+    """A subquery's SELECT that groups: its columns are the keys, then the aggregates."""
+    shown = targets if targets is not None else [*(key(i, e["type"]) for i, e in enumerate(by)), *(agg(i, a["type"]) for i, a in enumerate(aggs))]
+    return select(aggs, by=by, targets=[(f"c{i}", e) for i, e in enumerate(shown)], having=having, grouped=True, **more)
+
+
+def setop(kind: str, left: Json, right: Json, *types: str, all: bool = False, **more: Any) -> Json:
+    return {"setop": kind, "all": all, "left": left, "right": right, "columns": [{"name": f"c{i}", "type": t} for i, t in enumerate(types)],
+            **more}
+
+
+def union_all(first: Json, *others: Json, types: Sequence[str]) -> Json:
+    for other in others:
+        first = setop("union", first, other, *types, all=True)
+    return first
+
+
+def join(kind: str, left: Json, right: Json, on: Json | None, loc: int = -1) -> Json:
+    return {"kind": "join", "join": kind, "left": left, "right": right, "on": on, "loc": loc}
+
+
+def equal(a: Json, b: Json) -> Json:
+    return call(f"=({a['type']},{b['type']})", a, b)
+
+
+def values(*keys: str | tuple[str, ...], rel: int = 3, type_: str = "text") -> Json:
+    listed = [k if isinstance(k, tuple) else (k,) for k in keys]
+    return {"kind": "values", "rel": rel, "alias": "k", "columns": [{"name": f"column{i + 1}", "type": type_} for i in range(len(listed[0]))],
+            "rows": [[const(v, type_) for v in row] for row in listed]}
+
+
+def relation(*columns: str, unique: Sequence[Sequence[int]] = ((1,),), rel: int = 4) -> Json:
+    return {"kind": "relation", "rel": rel, "alias": "plates", "schema": "public", "name": "plates", "unique": [list(u) for u in unique],
+            "columns": [{"name": n, "attno": i, "type": "text", "not_null": True} for i, n in enumerate(columns, 1)]}
+
+
+def shift() -> Json:
+    """extract(epoch FROM max(chunk) - min(chunk)) / 3600, with max and min the first aggregates of the level."""
+    span = call("-(timestamptz,timestamptz)", agg(0, "timestamptz"), agg(1, "timestamptz"), type_="interval")
+    return call("/(numeric,numeric)", call("extract(text,interval)", const("epoch", "text"), span, type_="numeric"), const(3600, "numeric"),
+                type_="numeric")
+
+
+def latest() -> Json:
+    return aggregate("max(timestamptz)", col("chunk"), type_="timestamptz")
+
+
+def earliest() -> Json:
+    return aggregate("min(timestamptz)", col("chunk"), type_="timestamptz")
+
+
+def mean(value: Json, **more: Any) -> Json:
+    return aggregate(f"avg({value['type']})", value, type_="numeric", **more)
+
+
+def ranged(value: Json, low: float, high: float) -> Json:
+    """range of a number that is not float8."""
+    return clamp(call(f"float8({value['type']})", value, type_="float8") if value["type"] != "float8" else value, low, high)
+
+
+def at_least(value: Json, least: float, op: str = ">=") -> Json:
+    return call(f"{op}({value['type']},{value['type']})", value, const(least, value["type"]))
+
+
+def test(value: Json, negated: bool) -> Json:
+    return {"e": "isnotnull" if negated else "isnull", "args": [value], "type": "boolean", "loc": -1}
+
+
+def agg(index: int, type_: str = "int8") -> Json:
+    """An aggregate of a grouped subquery."""
+    return {"e": "agg", "index": index, "type": type_, "loc": -1}
+
+
+def key(index: int, type_: str = "text") -> Json:
+    """A group column of a grouped subquery."""
+    return {"e": "group", "index": index, "type": type_, "loc": -1}
+
+
+test.__test__ = False  # type: ignore[attr-defined]
 
 
 def request(body: Json, settings: dict[str, str] | None = None) -> Json:

@@ -22,9 +22,11 @@ CASES = [(path.stem, case) for path in sorted((HERE / "fixtures").glob("*.json")
 
 def plan_of(case: dict[str, Any], evaluate: Evaluate, epsilon: Fraction = Fraction(1)) -> Plan:
     """Fixtures write their statement with the words of builders."""
-    words = {name: getattr(builders, name) for name in dir(builders) if not name.startswith("_")}
+    words = {name: getattr(builders, name) for name in dir(builders) if not name.startswith("_")} | {"range": range, "str": str}
     select = eval(case["release"], {"__builtins__": {}}, words)  # the fixtures are ours
-    return analyse(builders.request(select), [builders.table(**case.get("table", {}))], epsilon, evaluate)
+    described = case.get("tables", [case.get("table", {})])
+    tables = [builders.table(**{"index": i, **one}) for i, one in enumerate(described)]
+    return analyse(builders.request(select), tables, epsilon, evaluate)
 
 
 def steps(node: dict[str, Any]) -> list[dict[str, Any]]:
@@ -46,6 +48,12 @@ def test_a_rule_gives_the_bound_of_its_fixture(rule: str, case: dict[str, Any], 
         assert plan.keys == tuple(map(tuple, case["keys"]))
     if "chunks" in case:
         assert plan.uses[0].chunks == tuple(map(tuple, case["chunks"]))
+    if "columns" in case:
+        assert [column.as_message() for column in plan.columns] == case["columns"]
+    if "scales" in case:
+        assert [[str(s) for s in o.scales] for o in plan.outputs] == case["scales"]
+    if "costs" in case:
+        assert {cost.camera: str(cost.exact) for cost in plan.costs} == case["costs"]
     path = steps(plan.derivation)
     if "derivation" in case:
         assert [node["rule"] for node in path] == case["derivation"]
@@ -67,4 +75,4 @@ def test_every_rule_has_a_file_a_proof_and_a_fixture() -> None:
 
 def test_every_derivation_names_only_rules() -> None:
     for rule, case in CASES:
-        assert set(case.get("derivation", [])) <= {*RULES, "exact"}, rule
+        assert set(case.get("derivation", [])) <= {*RULES, "exact", "permute and flip"}, rule

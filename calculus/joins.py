@@ -1,0 +1,185 @@
+"""Joins in FROM: private with private, private with public; conditions go to the side that they speak of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from privid.errors import NoRule
+
+from .canonical import form_of_expr
+from .certificate import Certificate
+from .expressions import Scope, columns_of, substitute
+from .functions import names
+from .rules import join, listing, lookup
+from .rules.clamp import bare
+from .sources import Context, Source, apply, materialise
+from .tree import Call, Col, Expr, FromPublic, NullTest, Target, position
+
+__all__ = ["JoinedRows", "Listed", "LookedUp", "Side"]
+
+
+@dataclass(frozen=True)
+class Side:
+    """A private side: a source and its columns in the join's numbering."""
+
+    source: Source
+    columns: tuple[Expr, ...]
+
+    def certify(self, conditions: Sequence[Expr], offset: int, context: Context) -> Certificate:
+        below = {offset + number: expr for number, expr in enumerate(self.columns, 1)}
+        return materialise(self.source.where(*(substitute(c, below) for c in conditions)), self.columns, context, joined=True)
+
+
+def _equality(condition: Expr) -> tuple[Expr, Expr] | None:
+    if isinstance(condition, Call) and len(condition.args) == 2 and names(condition.fn)[:2] == ("pg_catalog", "="):
+        return bare(condition.args[0]), bare(condition.args[1])
+    return None
+
+
+def _split(conditions: Sequence[Expr], width: int) -> tuple[list[Expr], list[Expr], list[Expr]]:
+    """Of the first columns only, of the others only, of both (or of none)."""
+    first, second, both = [], [], []
+    for condition in conditions:
+        used = columns_of(condition)
+        (first if used and max(used) <= width else second if used and min(used) > width else both).append(condition)
+    return first, second, both
+
+
+@dataclass(frozen=True)
+class JoinedRows:
+    """Two private sides."""
+
+    left: Side
+    right: Side
+    kind: str  # inner, left, full
+    on: tuple[Expr, ...]
+    loc: int
+
+    def finish(self, conditions: Sequence[Expr], projected: Sequence[Target], context: Context) -> Certificate:
+        width = len(self.left.columns)
+        on, where = list(self.on), list(conditions)
+        to_left: list[Expr] = []
+        to_right: list[Expr] = []
+        if self.kind == "inner":
+            to_left, to_right, on = _split([*on, *where], width)
+            where = []
+        elif self.kind == "left":
+            first, to_right, both = _split(on, width)
+            on = [*first, *both]
+            to_left, second, both = _split(where, width)
+            where = [*second, *both]
+        pairs, extras = _pairs(on, width)
+        anti = self.kind == "left" and not extras and len(where) == 1 and _absent(where[0], pairs)
+        left, right = self.left.certify(to_left, 0, context), self.right.certify(to_right, width, context)
+        form = ["join", self.kind, left.form, right.form, [form_of_expr(c) for c in (*on, *where)]]
+        filtered = bool(extras) or bool(where and not anti)
+        found = join.certify(left, right, self.kind, pairs, filtered, anti, self.loc, form)
+        scope = Scope.of(found, context.probes)
+        for condition in (*on, *where):
+            scope.check(condition)
+        return apply((), projected, found, context)
+
+
+def _pairs(conditions: Sequence[Expr], width: int) -> tuple[list[tuple[int, int]], list[Expr]]:
+    """Equalities of a left and a right column, and the other conditions."""
+    pairs, extras = [], []
+    for condition in conditions:
+        sides = _equality(condition)
+        if sides and isinstance(sides[0], Col) and isinstance(sides[1], Col):
+            a, b = sorted((sides[0].col, sides[1].col))
+            if a <= width < b:
+                pairs.append((a, b))
+                continue
+        extras.append(condition)
+    return pairs, extras
+
+
+def _absent(condition: Expr, pairs: Sequence[tuple[int, int]]) -> bool:
+    """right key IS NULL: no row of the right side matched."""
+    if not isinstance(condition, NullTest) or condition.negated:
+        return False
+    tested = bare(condition.args[0])
+    return isinstance(tested, Col) and tested.col in {b for _, b in pairs}
+
+
+@dataclass(frozen=True)
+class LookedUp:
+    """A private side and the public rows that its rows find; private columns first."""
+
+    side: Side
+    public: FromPublic
+    kind: str  # inner, left
+    on: tuple[Expr, ...]
+    loc: int
+
+    def finish(self, conditions: Sequence[Expr], projected: Sequence[Target], context: Context) -> Certificate:
+        width = len(self.side.columns)
+        first, second, both = _split(conditions, width)
+        on, where = list(self.on), [*second, *both]
+        if self.kind == "inner":
+            early, second, both = _split([*on, *where], width)
+            first, on, where = [*first, *early], [*second, *both], []
+        below = self.side.certify(first, 0, context)
+        equated, extras = _equated(on, lambda col: col > width, width)
+        scope = Scope.of(below, context.probes)
+        form = ["look up", self.kind, below.form, _public_form(self.public), [form_of_expr(c) for c in on]]
+        found = lookup.certify(below, self.public, self.kind, equated, extras, scope, self.loc, form)
+        if found.join is not None and self.kind == "inner":
+            found = replace(found, join=replace(found.join, filtered=True))
+        within = Scope.of(found, context.probes)
+        for condition in on:
+            within.check(condition)
+        return apply(where, projected, found, context)
+
+
+@dataclass(frozen=True)
+class Listed:
+    """public LEFT JOIN private; public columns first."""
+
+    public: FromPublic
+    side: Side
+    on: tuple[Expr, ...]
+    loc: int
+
+    def finish(self, conditions: Sequence[Expr], projected: Sequence[Target], context: Context) -> Certificate:
+        width = len(self.public.columns)
+        public_only, early, both = _split(self.on, width)
+        equated, extras = _equated([*public_only, *both], lambda col: col <= width, 0)
+        of_public, of_rows, mixed = _split(conditions, width)
+        if extras or (of_public and self.public.rows is not None):
+            raise NoRule(f'condition on "{self.public.alias}" has no rule beside the equalities that it is joined on',
+                         position=position((extras or of_public)[0].loc), detail="Its rows are the groups of the answer, every one of them.",
+                         hint="List only the keys that you want, and write conditions on the other side into ON.")
+        private = [(place, substitute(expr, {width + i: column for i, column in enumerate(_own(self.side), 1)})) for place, expr in equated]
+        below = self.side.certify(early, width, context)
+        form = ["listed", _public_form(self.public), below.form, [form_of_expr(c) for c in (*self.on, *conditions)]]
+        found = listing.certify(self.public, below, private, bool(of_rows or mixed), Scope.of(below, context.probes), self.loc, form)
+        scope = Scope.of(found, context.probes)
+        for condition in (*self.on, *conditions):
+            scope.check(condition)
+        return apply((), projected, found, context)
+
+
+def _own(side: Side) -> list[Expr]:
+    """A side's columns as its own relation numbers them."""
+    return [Col(type=expr.type, rel=0, col=number, name="") for number, expr in enumerate(side.columns, 1)]
+
+
+def _equated(conditions: Sequence[Expr], is_public: Callable[[int], bool], offset: int) -> tuple[list[tuple[int, Expr]], list[Expr]]:
+    """Public columns and the private expressions that they are equal to; the other conditions."""
+    equated, extras = [], []
+    for condition in conditions:
+        sides = _equality(condition)
+        for one, other in ((sides, sides[::-1]) if sides else ()):
+            if isinstance(one, Col) and is_public(one.col) and columns_of(other) and not any(map(is_public, columns_of(other))):
+                equated.append((one.col - offset, other))
+                break
+        else:
+            extras.append(condition)
+    return equated, extras
+
+
+def _public_form(public: FromPublic) -> list[object]:
+    rows = None if public.rows is None else [[form_of_expr(e) for e in row] for row in public.rows]
+    return [public.identity, [[c.name, c.type, c.number] for c in public.columns], public.unique, rows]

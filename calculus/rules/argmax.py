@@ -1,0 +1,48 @@
+"""ARGMAX: the group with the largest count or sum, by permute-and-flip.
+
+Proof: argmax.md.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from privid.errors import NoRule
+from privid.model import Camera, Output
+
+from .. import show
+from ..certificate import Bound, Cells, step
+from ..draft import Draft, Part
+from ..tree import Aggregate, Argmax, position
+from . import laplace
+
+__all__ = ["MECHANISM", "RULE", "draft", "output"]
+
+RULE = "argmax"
+MECHANISM = "permute and flip"
+
+
+def draft(agg: Aggregate, asked: Argmax, bound: Bound, cells: Cells, collect: tuple[str, str] | None) -> Draft:
+    """The scores' range: by how much one may rise against another. `bound` is in the L1 sense over all groups."""
+    if cells.open:
+        raise NoRule("argmax has no rule for keys of a public table", position=position(agg.loc),
+                     detail="Its candidates must be in the statement.", hint="List the candidates: WHERE key IN (…).")
+    # candidates of one trusted cell: 2 max|Δq|; when other untrusted columns make cells, rows may move between those
+    alone = set(range(len(cells.keys[0]) if cells.keys else 0)) - set(asked.of) <= set(cells.trusted)
+    weights = {name: min(delta, 2 * bound.single[name]) if alone else delta for name, delta in bound.by_camera.items()}
+    delta = max(weights.values(), default=Fraction(0))
+    says = f"{show.aggregate(agg)} of one candidate may rise by at most {show.number(delta)} against another"
+    return Draft(agg, MECHANISM, weights, (Part("value" if collect is None else "sum", Fraction(1), bound.step, bound.largest),), None, None,
+                 bound.step, collect, step(RULE, says, f"Δ={show.number(delta)}", [bound.derivation]), sensitivity=delta)
+
+
+def output(found: Draft, epsilon: Fraction, cameras: dict[str, Camera], collects: tuple[int, ...], candidates: int) -> Output:
+    """One camera at a time (calculus 6.4): the scale serves the camera that needs most."""
+    weight = max((cameras[name].k * delta for name, delta in found.weights.items()), default=Fraction(0))
+    scale = weight / epsilon if weight else Fraction(0)
+    part = found.parts[0]
+    laplace.check(found.agg, part.largest, part.step, scale, epsilon)
+    # with probability 95 % the winner is this close to the best
+    error = scale * Fraction(show.log(20 * max(candidates, 1))) if scale else Fraction(0)
+    return Output(label=f"argmax of {show.aggregate(found.agg)}", type=found.agg.type, step=part.step, sensitivity=found.sensitivity or Fraction(0),
+                  scale=scale, epsilon=epsilon if scale else Fraction(0), error95=error, mechanism=MECHANISM, collects=collects)

@@ -1,0 +1,77 @@
+"""GROUP BY trusted columns in a subquery: which cells can change is a matter of time, not of rows.
+
+Proof: group_bins.md.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from privid.model import Evaluate, Key
+
+from .. import show
+from ..certificate import Certificate, Change, Facts, Leaf, step
+from ..chunks import values
+from ..expressions import Scope
+from ..tree import Aggregate, Const, Expr
+from . import inner_aggregates
+from .base_table import chunks_touched
+from .group_rows import key_columns
+
+__all__ = ["RULE", "applies", "certify"]
+
+RULE = "group by bins"
+
+
+def applies(keys: Sequence[Expr], below: Certificate, scope: Scope) -> bool:
+    return bool(keys) and below.join is None and below.listing is None and all(scope.trusted(k) and scope.local(k) for k in keys)
+
+
+def certify(keys: Sequence[Expr], aggs: Sequence[Aggregate], below: Certificate, scope: Scope, evaluate: Evaluate, form: Any) -> Certificate:
+    bins = {name: 0 for name in below.changes}
+    for leaf in below.leaves:
+        bins[leaf.use.table.camera.name] += _touched(leaf, keys, scope, evaluate)
+    added = not below.keyed
+
+    def change(name: str, one: Change) -> Change:
+        ups = {len(keys) + j: up for j, agg in enumerate(aggs, 1)
+               if (up := inner_aggregates.ups(agg, below, scope, name, added)) is not None}
+        beta = bins[name] if one.tau else 0
+        full = below.full and one.sigma is not None
+        return Change(tau=beta, n=0 if full else beta, sigma=beta if full else None, ups=ups)
+
+    columns: dict[int, Facts] = {number: replace(facts, moves=None) for number, facts in key_columns(keys, scope).items()}
+    for j, agg in enumerate(aggs, 1):
+        columns[len(keys) + j] = replace(inner_aggregates.describe(agg, below, scope, monotone=added), moves=None)
+    found = replace(below, columns=columns, key=None, form=form, linear=False,
+                    changes={name: change(name, one) for name, one in below.changes.items()})
+    says = f"{', '.join(map(show.expression, keys))}: one segment touches at most {sum(bins.values())} cells, the same in both versions"
+    return replace(found, derivation=step(RULE, says, found.bound, [below.derivation]))
+
+
+def _touched(leaf: Leaf, keys: Sequence[Expr], scope: Scope, evaluate: Evaluate) -> int:
+    """The most cells that neighbouring chunks which one segment can meet belong to."""
+    table = leaf.use.table
+    m = chunks_touched(table.camera.r, table.grid.size, table.grid.step)
+    if not m or not leaf.use.count:
+        return 0
+    cells = [scope.cells(k).get(leaf.number, k) for k in keys]
+    if all(isinstance(cell, Const) for cell in cells):
+        return 1
+    best, inside = 0, Counter[Key]()
+    window: list[tuple[int, Key]] = []
+    first = 0
+    for chunk, cell in values(cells, table, leaf.use.chunks, evaluate):
+        window.append((chunk, cell))
+        inside[cell] += 1
+        while window[first][0] <= chunk - m:
+            gone = window[first][1]
+            inside[gone] -= 1
+            if not inside[gone]:
+                del inside[gone]
+            first += 1
+        best = max(best, len(inside))
+    return best

@@ -1,0 +1,147 @@
+"""Equi-joins of private relations, followed by a GROUP BY of what they are joined on.
+
+Proof: join.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from privid.errors import NoRule
+
+from .. import show
+from ..certificate import Certificate, Change, Facts, Place, step
+from ..expressions import Scope, columns_of
+from ..tree import Aggregate, Choice, Col, Expr, position
+from . import inner_aggregates
+
+__all__ = ["RULE", "Joined", "certify", "grouped"]
+
+RULE = "join"
+
+
+@dataclass(frozen=True)
+class Joined:
+    """What is known of joined rows before they are grouped."""
+
+    #: the sides, and the first column of each
+    sides: tuple[tuple[Certificate, int], ...]
+    kind: str  # inner, left, full
+    #: sets of columns that are equal in every joined row, one of each side
+    classes: tuple[frozenset[int], ...]
+    #: conditions beside the equalities
+    filtered: bool
+    #: the left side's rows without a partner (LEFT JOIN … WHERE key IS NULL)
+    anti: bool
+    loc: int
+
+
+def certify(left: Certificate, right: Certificate, kind: str, equalities: Sequence[tuple[int, int]], filtered: bool, anti: bool,
+            loc: int, form: Any) -> Certificate:
+    """Columns of the left side, then those of the right; `equalities` are pairs of columns in that numbering."""
+    if right.join is not None or right.listing is not None or left.listing is not None or (left.join is not None and kind != "inner"):
+        raise NoRule("join of joins has no rule here", position=position(loc),
+                     detail="Several relations are joined with inner joins, or two with an outer join.",
+                     hint="Group one join by its key in a subquery and join that.")
+    offset = len(left.columns)
+    before: Joined | None = left.join
+    sides = (*(before.sides if before else ((left, 0),)), (right, offset))
+    classes = _classes(before.classes if before else tuple(frozenset({a}) for a, _ in equalities), equalities)
+    columns = {number: _side(facts, nullable=kind == "full") for number, facts in left.columns.items()}
+    columns |= {offset + number: _side(facts, nullable=kind != "inner") for number, facts in right.columns.items()}
+    changes: dict[str, Change] = dict(left.changes)
+    for name, one in right.changes.items():
+        changes[name] = Change(changes[name].tau + one.tau, 0) if name in changes else one
+    joined = Joined(sides, kind if not before else "inner", classes, filtered or bool(before and before.filtered), anti, loc)
+    return Certificate(columns=columns, key=None, changes=changes, cameras={**left.cameras, **right.cameras},
+                       leaves=(*left.leaves, *right.leaves), rows=(left.rows + 1) * (right.rows + 1), full=False,
+                       linear=left.linear and right.linear, form=form, join=joined,
+                       derivation=step(RULE, "", "", [left.derivation, right.derivation]))
+
+
+def _classes(classes: Sequence[frozenset[int]], equalities: Sequence[tuple[int, int]]) -> tuple[frozenset[int], ...]:
+    """Columns that are equal to each other, merged."""
+    merged = [set(c) for c in classes]
+    for a, b in equalities:
+        touching = [c for c in merged if a in c or b in c]
+        merged = [c for c in merged if c not in touching] + [set().union(*touching, {a, b})]
+    return tuple(frozenset(c) for c in merged)
+
+
+def _side(facts: Facts, nullable: bool) -> Facts:
+    place = Place.OUTPUT if nullable else Place.LISTED if facts.place is Place.CELL else facts.place
+    return replace(facts, nullable=facts.nullable or nullable, place=place, moves=None, cells=facts.cells if place is Place.LISTED else {})
+
+
+def grouped(keys: Sequence[Expr], aggs: Sequence[Aggregate], below: Certificate, scope: Scope, form: Any) -> Certificate:
+    joined: Joined = below.join
+    classes = [_class_of(key, joined) for key in keys]
+    if not keys or any(c is None for c in classes):
+        wrong = next((k for k, c in zip(keys, classes, strict=True) if c is None), None)
+        raise NoRule("join has no rule without a GROUP BY of the columns it joins on", position=position(wrong.loc if wrong else joined.loc),
+                     detail="One row can match any number of rows of the other side, so joined rows have no bound; groups of the join key have.",
+                     hint="Group by the join key in a subquery, for example SELECT … FROM (SELECT a.plate, count(*) AS n FROM a JOIN b "
+                          "ON a.plate = b.plate GROUP BY a.plate) q.")
+    whole = len({c for c in classes if c}) == len(joined.classes)
+    rows = all(side.key is None for side, _ in joined.sides)
+    parts = [_parts(side, offset, classes) for side, offset in joined.sides]
+
+    def change(name: str) -> Change:
+        t, a, d = (sum(p[name][i] for p in parts if name in p) for i in range(3))
+        if joined.kind == "left":
+            first, second = parts[0].get(name, (0, 0, 0)), parts[1].get(name, (0, 0, 0))
+            a, d = (first[1] + second[2], first[2] + second[1]) if joined.anti else first[1:]
+        if (joined.filtered and not (joined.kind == "inner" and rows)) or (not whole and (joined.anti or not rows)):
+            a = d = t
+        return Change(tau=t, n=min(a + d, 2 * t), appear=a, vanish=d)
+
+    columns: dict[int, Facts] = {}
+    for number, (key, equal) in enumerate(zip(keys, classes, strict=True), 1):
+        facts = scope.facts(key)
+        cells = {leaf: cell for col in sorted(equal or ()) for leaf, cell in below.columns[col].cells.items()}
+        local = joined.kind == "inner" and all(_original(col, joined).place is Place.CELL for col in equal or ())
+        columns[number] = replace(facts, moves="0", place=Place.CELL if local else Place.OUTPUT, cells=cells if local else {},
+                                  nullable=facts.nullable and joined.kind != "inner")
+    for j, agg in enumerate(aggs, 1):
+        columns[len(keys) + j] = inner_aggregates.describe(agg, replace(below, key=None), scope, monotone=joined.kind == "inner" and rows)
+    found = replace(below, columns=columns, key=frozenset(range(1, len(keys) + 1)), join=None, form=form,
+                    rows=sum(side.rows for side, _ in joined.sides), changes={name: change(name) for name in below.changes})
+    if not (joined.kind == "inner" and rows):
+        found = replace(found, columns={n: f if n <= len(keys) else replace(f, moves=None) for n, f in columns.items()})
+    shown = ", ".join(map(show.expression, keys))
+    says = f"{'anti' if joined.anti else joined.kind} join grouped by {shown}: a group changes only if rows with its key do, on some side"
+    return replace(found, derivation=step(RULE, says, found.bound, below.derivation["inputs"]))
+
+
+def _original(col: int, joined: Joined) -> Facts:
+    """A column as its own side has it."""
+    side, offset = next((s, o) for s, o in reversed(joined.sides) if col > o)
+    return side.columns[col - offset]
+
+
+def _class_of(key: Expr, joined: Joined) -> frozenset[int] | None:
+    """The join columns that a group expression is: one of them, or coalesce of both sides of a full join."""
+    parts = key.args if isinstance(key, Choice) and key.kind == "coalesce" else (key,)
+    if not all(isinstance(p, Col) for p in parts):
+        return None
+    for equal in joined.classes:
+        complete = all(any(offset < col <= offset + len(side.columns) for col in equal) for side, offset in joined.sides)
+        if complete and columns_of(key) <= equal:
+            if joined.kind == "full" and len(columns_of(key)) < 2:
+                return None
+            if joined.kind == "left" and not any(col <= len(joined.sides[0][0].columns) for col in columns_of(key)):
+                return None
+            return equal
+    return None
+
+
+def _parts(side: Certificate, offset: int, classes: Sequence[frozenset[int] | None]) -> dict[str, tuple[int, int, int]]:
+    """(t, a, d) of one side: keys that change, appear, vanish."""
+    if side.key is None:
+        return {name: (one.tau, one.tau, 0) for name, one in side.changes.items()}
+    own = {col - offset for equal in classes for col in equal or () if offset < col <= offset + len(side.columns)}
+    if own <= side.key:
+        return {name: (one.tau, one.appear, one.vanish) for name, one in side.changes.items()}
+    return {name: (2 * one.tau, one.tau, one.tau) for name, one in side.changes.items()}

@@ -1,0 +1,96 @@
+"""VALUES or an ordinary table LEFT JOIN private rows, grouped by public columns: every public key has its group, matched or not.
+
+Proof: listing.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from privid.errors import NoRule
+
+from .. import show
+from ..certificate import Certificate, Change, Facts, Place, step
+from ..expressions import Scope, columns_of, conjuncts
+from ..functions import names
+from ..tree import Aggregate, Call, Col, Expr, FromPublic, NullTest, position
+from . import inner_aggregates, lookup
+
+__all__ = ["RULE", "Listing", "certify", "grouped", "matched_only"]
+
+RULE = "listed keys"
+
+
+@dataclass(frozen=True)
+class Listing:
+    public: FromPublic
+    #: the public columns that private rows match are equal to parts of the private key
+    within: bool
+    #: a condition on the joined rows may drop groups
+    filtered: bool
+    loc: int
+
+
+def certify(public: FromPublic, below: Certificate, equated: Sequence[tuple[int, Expr]], filtered: bool, scope: Scope, loc: int,
+            form: Any) -> Certificate:
+    """The public columns, then the private ones, NULL where a public row has no match."""
+    lookup.check_unique(public, [place for place, _ in equated], loc)
+    offset = len(public.columns)
+    within = below.key is not None and all(columns_of(expr) <= below.key for _, expr in equated)
+    columns = {number: replace(facts, moves="0") for number, facts in lookup.public_facts(public, outer=False).items()}
+    columns |= {offset + number: replace(facts, nullable=True, place=Place.OUTPUT if facts.place is not Place.CELL else Place.CELL)
+                for number, facts in below.columns.items()}
+
+    def change(one: Change) -> Change:
+        return replace(one, n=one.tau, sigma=None, ups={}) if not below.keyed else replace(one, sigma=None, ups={})
+
+    return replace(below, columns=columns, changes=below.each(change), full=False, form=form,
+                   key=frozenset(offset + col for col in below.key) if below.key is not None else None,
+                   listing=Listing(public, within, filtered, loc))
+
+
+def grouped(keys: Sequence[Expr], aggs: Sequence[Aggregate], below: Certificate, scope: Scope, form: Any) -> Certificate:
+    """As an intermediate step: KEY with a public number of groups."""
+    listed: Listing = below.listing
+    width = len(listed.public.columns)
+    if not keys or listed.filtered or not all(isinstance(k, Col) and k.col <= width for k in keys):
+        raise NoRule(f'"{listed.public.alias}" LEFT JOIN private rows has no rule without a GROUP BY of its own columns',
+                     position=position(listed.loc), detail="The rows of the left side are public; what is joined to them is not.",
+                     hint=f'Group by columns of "{listed.public.alias}", and write conditions on the other side into ON.')
+    added = not below.keyed
+
+    def change(name: str, one: Change) -> Change:
+        ups = {}
+        for j, agg in enumerate(aggs, 1):
+            positive = not agg.args or (low := scope.facts(agg.args[0]).low) is None or low >= 0 or names(agg.name)[1] == "count"
+            up = inner_aggregates.ups(agg, below, scope, name, added) if added and positive else None
+            if up is not None:
+                ups[len(keys) + j] = up
+        tau = one.tau if added or listed.within else 2 * one.tau
+        return Change(tau=tau, n=0, sigma=2 * tau, ups=ups)
+
+    columns: dict[int, Facts] = {number: replace(scope.facts(key), moves="0") for number, key in enumerate(keys, 1)}
+    for j, agg in enumerate(aggs, 1):
+        facts = inner_aggregates.describe(agg, below, scope, monotone=added)
+        columns[len(keys) + j] = facts if added else replace(facts, moves=None)
+    rows = len(listed.public.rows) if listed.public.rows is not None else 10**9
+    found = replace(below, columns=columns, key=frozenset(range(1, len(keys) + 1)), listing=None, form=form, rows=rows,
+                    changes={name: change(name, one) for name, one in below.changes.items()})
+    says = f"{', '.join(map(show.expression, keys))}: every row of \"{listed.public.alias}\" has its group, whatever the video shows"
+    return replace(found, derivation=step(RULE, says, found.bound, [below.derivation]))
+
+
+def matched_only(conditions: Sequence[Expr], public_columns: int) -> bool:
+    """Do the conditions drop rows without a match, whose private columns are all NULL?"""
+    for condition in conditions:
+        for part in conjuncts(condition):
+            own = [a for a in part.args if isinstance(a, Col) and a.col > public_columns]
+            if own and isinstance(part, NullTest) and part.negated:
+                return True
+            if own and isinstance(part, Call) and names(part.fn)[1] in ("=", "<>", "<", "<=", ">", ">="):
+                return True
+            if isinstance(part, Col) and part.col > public_columns:
+                return True
+    return False

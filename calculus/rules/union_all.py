@@ -1,0 +1,67 @@
+"""UNION ALL: what changes in the parts adds up; a segment of one camera changes only the parts that read it.
+
+Proof: union_all.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+from ..certificate import Certificate, Change, Facts, Interval, Place, step
+from ..tree import Expr
+
+__all__ = ["RULE", "certify"]
+
+RULE = "union all"
+
+
+def certify(parts: Sequence[Certificate], form: Any) -> Certificate:
+    parts = [rebased(part) for part in parts]
+    changes: dict[str, Change] = {}
+    for part in parts:
+        for name, one in part.changes.items():
+            changes[name] = one if name not in changes else _added(changes[name], one)
+    columns = {number: _column([part.columns[number] for part in parts]) for number in parts[0].columns}
+    cameras = {name: camera for part in parts for name, camera in part.cameras.items()}
+    found = Certificate(columns=columns, key=None, changes=changes, cameras=cameras,
+                        leaves=tuple(leaf for part in parts for leaf in part.leaves), rows=sum(part.rows for part in parts),
+                        full=all(part.full for part in parts), linear=all(part.linear for part in parts), form=form)
+    says = f"{len(parts)} parts, end to end" + (f", of {len(changes)} cameras" if len(changes) > 1 else "")
+    found.derivation.update(step(RULE, says, found.bound, [part.derivation for part in parts]))
+    return found
+
+
+def rebased(part: Certificate) -> Certificate:
+    """A KEY relation as rows."""
+    if not part.keyed:
+        return part
+    columns = {number: replace(facts, moves=None) for number, facts in part.columns.items()}
+    return replace(part, columns=columns, key=None, changes=part.each(lambda one: one.rebased(True)))
+
+
+def _added(a: Change, b: Change) -> Change:
+    sigma = None if a.sigma is None or b.sigma is None else a.sigma + b.sigma
+    ups: Mapping[int, Interval] = {col: (a.ups[col][0] + b.ups[col][0], a.ups[col][1] + b.ups[col][1]) for col in a.ups.keys() & b.ups.keys()}
+    return Change(a.tau + b.tau, a.n + b.n, sigma=sigma, ups=ups)
+
+
+def _column(facts: Sequence[Facts]) -> Facts:
+    """What holds in every part."""
+    places = {f.place for f in facts}
+    trusted = Place.OUTPUT not in places
+    cells: dict[int, Expr] = {leaf: cell for f in facts for leaf, cell in f.cells.items()} if trusted else {}
+    lows, highs = [f.low for f in facts], [f.high for f in facts]
+    grids, labels = {f.grid for f in facts}, {f.labels for f in facts}
+    return Facts(facts[0].type, Place.OUTPUT if not trusted else Place.LISTED if Place.LISTED in places else Place.CELL,
+                 nullable=any(f.nullable for f in facts), low=_hull(lows, least=True), high=_hull(highs, least=False),
+                 grid=grids.pop() if len(grids) == 1 else None, labels=labels.pop() if len(labels) == 1 else None, cells=cells)
+
+
+def _hull(bounds: Sequence[Fraction | None], least: bool) -> Fraction | None:
+    known = [b for b in bounds if b is not None]
+    if len(known) < len(bounds):
+        return None
+    return min(known) if least else max(known)

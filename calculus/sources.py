@@ -1,0 +1,167 @@
+"""Relations before their conditions are applied: a condition goes as far down as it means the same, to where it chooses chunks.
+
+A source is a base, conditions on it, and visible columns in terms of the base's own. A subquery that only projects and filters is the
+base below it: whatever the level at which the analyst wrote a condition, the rules see one base with its conditions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from privid.errors import NoRule
+from privid.model import Evaluate, Table
+
+from .canonical import form_of_aggregate, form_of_expr, form_of_table
+from .certificate import Certificate
+from .expressions import Scope, columns_of, substitute
+from .rules import base_table, choose_chunks, filter_rows, group_bins, group_rows, having, project, union_all
+from .tree import Aggregate, Col, Expr, Target, position
+
+__all__ = ["Base", "Context", "Finished", "Grouped", "Scanned", "Source", "United", "apply", "column", "finish", "materialise"]
+
+
+@dataclass
+class Context:
+    """What one analysis shares."""
+
+    tables: Sequence[Table]
+    evaluate: Evaluate
+    leaves: int = 0
+    #: trusted parts that must be tried before the charge, by scan
+    probes: list[tuple[int, Expr]] = field(default_factory=list)
+
+    def leaf(self) -> int:
+        self.leaves += 1
+        return self.leaves
+
+
+class Base(Protocol):
+    def finish(self, conditions: Sequence[Expr], projected: Sequence[Target], context: Context) -> Certificate: ...
+
+
+@dataclass(frozen=True)
+class Source:
+    base: Base
+    columns: Mapping[int, Expr]
+    conditions: tuple[Expr, ...] = ()
+    #: columns that some level computed, used or not: PostgreSQL may evaluate them all the same
+    projected: tuple[Target, ...] = ()
+
+    def where(self, *conditions: Expr) -> Source:
+        return replace(self, conditions=(*self.conditions, *conditions)) if conditions else self
+
+
+def column(number: int, expr: Expr, name: str = "") -> Col:
+    """A column of a base, with the type of what it is."""
+    return Col(type=expr.type, rel=0, col=number, name=name or (expr.name if isinstance(expr, Col) else ""), loc=expr.loc)
+
+
+def finish(source: Source, context: Context) -> Certificate:
+    """The base with its conditions, in the base's own columns."""
+    return source.base.finish(source.conditions, source.projected, context)
+
+
+def materialise(source: Source, columns: Sequence[Expr], context: Context, joined: bool = False) -> Certificate:
+    """A relation of its own, with columns 1, 2, …; `joined`: joined rows may pass, to be grouped later."""
+    below = finish(source, context)
+    if (below.join is not None or below.listing is not None) and not (joined and _identity(columns, below)):
+        raise NoRule("joined rows have no rule before they are grouped", position=position((below.join or below.listing).loc),
+                     detail="One row can match any number of rows of the other side; groups of the join key are bounded.",
+                     hint="Group by the columns of the join in the same subquery.")
+    scope = Scope.of(below, context.probes)
+    for expr in columns:
+        scope.check(expr)
+    if _identity(columns, below):
+        return below
+    return project.certify(columns, below, scope, ["project", below.form, [form_of_expr(e) for e in columns]])
+
+
+def _identity(columns: Sequence[Expr], below: Certificate) -> bool:
+    return len(columns) == len(below.columns) and all(isinstance(e, Col) and e.col == i for i, e in enumerate(columns, 1))
+
+
+def apply(conditions: Sequence[Expr], projected: Sequence[Target], below: Certificate, context: Context) -> Certificate:
+    """Projections and conditions above a finished relation."""
+    scope = Scope.of(below, context.probes)
+    for target in projected:
+        scope.check(target.expr)
+    if projected:
+        below = project.named([t.name for t in projected], below)
+    if not conditions:
+        return below
+    for condition in conditions:
+        scope.check(condition)
+    form = ["filter", below.form, [form_of_expr(c) for c in conditions]]
+    kept = having.certify(conditions, below, scope) if below.keyed else filter_rows.certify(conditions, below)
+    return replace(kept, form=form)
+
+
+@dataclass(frozen=True)
+class Scanned:
+    """A foreign table."""
+
+    table: Table
+    leaf: int
+
+    def finish(self, conditions: Sequence[Expr], projected: Sequence[Target], context: Context) -> Certificate:
+        form: Any = ["scan", form_of_table(self.table)]
+        below = base_table.certify(self.table, self.leaf, form)
+        scope = Scope.of(below, context.probes)
+        for condition in conditions:
+            scope.check(condition, evaluated=True)
+        chosen = [c for c in conditions if scope.trusted(c)]
+        if chosen:
+            below = choose_chunks.certify(chosen, below, context.evaluate, ["choose", form, [form_of_expr(c) for c in chosen]])
+        return apply([c for c in conditions if not scope.trusted(c)], projected, below, context)
+
+
+@dataclass(frozen=True)
+class United:
+    """UNION ALL: conditions hold for its parts."""
+
+    parts: tuple[tuple[Source, tuple[Expr, ...]], ...]
+
+    def finish(self, conditions: Sequence[Expr], projected: Sequence[Target], context: Context) -> Certificate:
+        certified = []
+        for source, columns in self.parts:
+            below = dict(enumerate(columns, 1))
+            pushed = source.where(*(substitute(c, below) for c in conditions))
+            certified.append(materialise(pushed, columns, context))
+        found = union_all.certify(certified, ["union all", [c.form for c in certified]])
+        return apply((), projected, found, context)
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """GROUP BY in a subquery: conditions on its keys hold for the rows below."""
+
+    source: Source
+    keys: tuple[Expr, ...]
+    aggs: tuple[Aggregate, ...]
+
+    def finish(self, conditions: Sequence[Expr], projected: Sequence[Target], context: Context) -> Certificate:
+        keys = dict(enumerate(self.keys, 1))
+        early = [c for c in conditions if self.keys and columns_of(c) and columns_of(c) <= keys.keys()]
+        below = finish(self.source.where(*(substitute(c, keys) for c in early)), context)
+        scope = Scope.of(below, context.probes)
+        bins = group_bins.applies(self.keys, below, scope)
+        for key in self.keys:
+            scope.check(key, evaluated=bins)
+        form = ["group", below.form, [form_of_expr(k) for k in self.keys], [form_of_aggregate(a) for a in self.aggs]]
+        if bins:
+            found = group_bins.certify(self.keys, self.aggs, below, scope, context.evaluate, form)
+        else:
+            found = group_rows.certify(self.keys, self.aggs, below, scope, form)
+        return apply([c for c in conditions if c not in early], projected, found, context)
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A relation that conditions cannot pass."""
+
+    certificate: Certificate
+
+    def finish(self, conditions: Sequence[Expr], projected: Sequence[Target], context: Context) -> Certificate:
+        return apply(conditions, projected, self.certificate, context)
