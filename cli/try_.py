@@ -42,21 +42,26 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--columns", metavar="LIST", type=_columns, default=None,
                         help="print rows as a table with these columns would hold them: \"kind text DEFAULT '', speed float8\" "
                              "(without a DEFAULT: empty, 0 or false)")
+    parser.add_argument("--attach", metavar="FILE", type=Path, action="append", default=[],
+                        help="a file beside the executable that it finds in chunk.files or /app/files; may be repeated")
+    parser.add_argument("--runtime", metavar="NAME", default=None, help="what the program finds to import (default: python)")
+    parser.add_argument("--cold", action="store_true", help="start a module from nothing for each chunk, as a plain program is")
     parser.add_argument("--chunks", metavar="N", type=_count, default=None, help="run the first N chunks only")
 
 
 def run(options: argparse.Namespace) -> int:
     from privid.fdw.wrapper import ChunkTable  # it loads numpy; the other commands start without
 
-    for file in (options.executable, options.video):
+    for file in (options.executable, options.video, *options.attach):
         if not file.is_file():
             raise CommandFailed(f'file "{file}" does not exist')
     executable, video = options.executable.resolve(), options.video.resolve()
     table = ChunkTable({
         "videos": str(video.parent), "source": glob.escape(video.name), "camera": video.stem, "starts": _STARTS.isoformat(),
-        "executables": str(executable.parent), "executable": executable.name, "chunk": f"{options.chunk} s",
-        "stride": f"{options.stride} s", "timeout": f"{options.timeout} s", "max_rows": str(options.max_rows or MAX_ROWS)},
-        options.columns or {})
+        "executables": executable.root, "executable": str(executable), "files": ",".join(str(file.resolve()) for file in options.attach),
+        "chunk": f"{options.chunk} s", "stride": f"{options.stride} s", "timeout": f"{options.timeout} s",
+        "max_rows": str(options.max_rows or MAX_ROWS), "warm": "off" if options.cold else "on",
+        **({"runtime": options.runtime} if options.runtime else {})}, options.columns or {})
     count = min(table.table.grid.count, options.chunks or table.table.grid.count)
     well = True
     with progress(count) as bar:

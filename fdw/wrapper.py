@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import operator
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -37,9 +39,9 @@ __all__ = ["ChunkRun", "ChunkTable", "ColumnLike", "QualLike"]
 _LANE = 999
 _SCRATCH = "/dev/shm"
 
-_SERVER = frozenset({"source", "starts", "fps"})
-_TABLE = frozenset({"executable", "begin", "end", "chunk", "stride", "timeout", "max_rows", "pad"})
-_OWN = frozenset({"videos", "executables", "camera"})
+_SERVER = frozenset({"source", "starts", "fps", "warm"})
+_TABLE = frozenset({"executable", "begin", "end", "chunk", "stride", "timeout", "max_rows", "pad", "runtime"})
+_OWN = frozenset({"videos", "executables", "camera", "files"})
 #: what a policy needs and raw rows do not; accepted so that a camera's options can be handed over as they are
 _POLICY = frozenset({"rho", "k", "epsilon", "quantum"})
 
@@ -92,6 +94,8 @@ class ChunkTable:
         self._root = Path(_needed(options, "videos"))
         self._programs = Path(_needed(options, "executables"))
         self._known: dict[tuple[str, Fraction | None], Footage] = {}
+        names = [name.strip() for name in options.get("files", "").split(",")]
+        self._attached = {Path(name).name: self._content(name, "file") for name in names if name}
         executable = self._find("", _needed(options, "executable"))
         self.kind: Kind = classify(executable.content, executable.name)  # the quickest refusal first
         self.table = make_table(self._definition(options, columns), 0, Sources(self._open, make_grid, lambda *_: executable))
@@ -138,20 +142,35 @@ class ChunkTable:
     def runs(self, quals: Sequence[QualLike] = (), first: int | None = None) -> Iterator[ChunkRun]:
         """Decode, sandbox, collect: chunk after chunk, each in a slot of the table's timeout."""
         table = self.table
+        chunks = list(islice(self._chunks(quals), first))
         with tempfile.TemporaryDirectory(prefix="privid-table-", dir=_SCRATCH) as scratch_name:
             scratch = Path(scratch_name)
-            with Lane(_LANE, runtime=find_runtime(), scratch=scratch) as lane, Decoder(self._root, table.camera.footage) as decoder:
-                program, folder = scratch / "program", scratch / "chunk"
-                install(table.executable.content, table.executable.name, program)
-                folder.mkdir(mode=0o755)
-                for done, chunk in enumerate(self._chunks(quals)):
-                    if first is not None and done >= first:
-                        return
+            runtime = find_runtime(table.runtime)
+            with Lane(_LANE, runtime=runtime, scratch=scratch) as lane, Decoder(self._root, table.camera.footage) as decoder:
+                program = self._install(scratch)
+                lane.announce(program, len(chunks))
+                for chunk in chunks:
+                    folder = scratch / f"chunk-{chunk}"
+                    folder.mkdir(mode=0o755)
                     decoder.read(table.grid.frames(chunk)[0], table.grid.size, folder)
                     describe(table, chunk, folder)
+                    while not lane.ready(program):
+                        time.sleep(0.005)
                     begin = time.monotonic() + GUARD
-                    result = lane.run(Program(program, self.kind), folder, begin, begin + float(table.timeout))
+                    result = lane.run(program, folder, begin, begin + float(table.timeout))
                     yield ChunkRun(chunk, self.begins(chunk), result)
+                    shutil.rmtree(folder)
+
+    def _install(self, scratch: Path) -> Program:
+        """The program and its attached files, where the lane can read them."""
+        path, files = scratch / "program", scratch / "files"
+        install(self.table.executable.content, self.table.executable.name, path)
+        if self._attached:
+            files.mkdir(mode=0o755)
+            for name, content in self._attached.items():
+                (files / name).write_bytes(content)
+                (files / name).chmod(0o444)
+        return Program(path, self.kind, self.table.runtime, files if self._attached else None, self.table.warm)
 
     def rows(self, run: ChunkRun) -> list[Row]:
         """The rows of a run as a table of a stack has them: declared types, defaults for what went wrong, padded if asked for."""
@@ -198,15 +217,19 @@ class ChunkTable:
         return self._known[source, fps]
 
     def _find(self, owner: str, name: str) -> Executable:
+        content = self._content(name, "executable")
+        return Executable(name, hashlib.sha256(content).hexdigest(), content)
+
+    def _content(self, name: str, kind: str) -> bytes:
+        """A file below the directory of executables, and nowhere else."""
         file = (self._programs / name).resolve()
         if not file.is_relative_to(self._programs.resolve()):
-            raise ExecutableInvalid(f'executable "{name}" is outside the directory of executables')
+            raise ExecutableInvalid(f'{kind} "{name}" is outside the directory of executables')
         try:
-            content = file.read_bytes()
+            return file.read_bytes()
         except OSError as error:
-            raise ExecutableInvalid(f'could not read executable "{name}": {error.strerror}',
+            raise ExecutableInvalid(f'could not read {kind} "{name}": {error.strerror}',
                                     hint='It is a file below the directory that the option "executables" names.') from None
-        return Executable(name, hashlib.sha256(content).hexdigest(), content)
 
 
 def _check_names(options: Mapping[str, str]) -> None:

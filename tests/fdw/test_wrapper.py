@@ -74,12 +74,13 @@ def test_each_row_is_a_dict_with_the_declared_columns_and_defaults_where_the_pro
 def test_only_the_chunks_that_the_conditions_leave_are_run_and_only_the_columns_asked_for_are_given(options: dict[str, str]) -> None:
     table = ChunkTable(options, COLUMNS)
     quals = [Qual("chunk", ("=", True), [second(1), second(12)]), Qual("v", "=", 7.0), Qual("chunk", "~~", "2026%")]
-    assert [run.chunk for run in table.runs(quals)] == [1, 12]
+    assert table.get_rel_size(quals, ["v"])[0] == 2 * 2
     assert list(table.execute(quals, ["v", "odd"])) == [{"v": 10.0, "odd": False}, {"v": 120.0, "odd": False}, {"v": 120.0, "odd": True}]
 
 
-def test_a_padded_table_has_max_rows_rows_in_every_chunk(options: dict[str, str]) -> None:
-    table = ChunkTable({**options, "pad": "on"}, COLUMNS)
+def test_a_padded_table_has_max_rows_rows_in_every_chunk_and_a_policy_changes_nothing(options: dict[str, str]) -> None:
+    policy = {"rho": "30s", "k": "2", "epsilon": "1", "quantum": "1s", "wrapper": "privid.fdw.ChunkTable"}
+    table = ChunkTable({**options, **policy, "pad": "on"}, COLUMNS)
     assert [row["v"] for row in table.execute([Qual("chunk", "=", second(2))], ["v"])] == [20.0, -1.0]
 
 
@@ -121,6 +122,18 @@ def test_a_column_without_a_default_is_refused(options: dict[str, str]) -> None:
         ChunkTable(options, {"v": Definition("double precision")})
 
 
-def test_a_policy_is_accepted_and_changes_nothing_that_is_shown(options: dict[str, str]) -> None:
-    table = ChunkTable({**options, "rho": "30s", "k": "2", "epsilon": "1", "wrapper": "privid.fdw.ChunkTable"}, COLUMNS)
-    assert [row["v"] for row in table.execute([Qual("chunk", "=", second(5))], ["v"])] == [50.0]
+def test_attached_files_are_found_by_the_program_warm_and_cold(options: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "offset.py").write_text("def process(chunk):\n    yield {'v': float((chunk.files / 'offset.txt').read_text()) + "
+                                        "int(chunk.frames[0, 0, 0, 0])}\n")
+    (tmp_path / "offset.txt").write_text("1000")
+    changed = {**options, "executables": str(tmp_path), "executable": "offset.py", "files": "offset.txt"}
+    for warm in ("on", "off"):
+        table = ChunkTable({**changed, "warm": warm}, COLUMNS)
+        assert [row["v"] for row in table.execute([Qual("chunk", "<", second(2))], ["v"])] == [1000.0, 1010.0], warm
+    with pytest.raises(ExecutableInvalid, match="outside"):
+        ChunkTable({**changed, "files": "../levels.py"}, COLUMNS)
+
+
+def test_a_runtime_that_does_not_exist_is_refused(options: dict[str, str]) -> None:
+    with pytest.raises(InvalidValue, match="runtime"):
+        ChunkTable({**options, "runtime": "perl"}, COLUMNS)
