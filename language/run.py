@@ -24,6 +24,7 @@ Translated = tuple[Process | Select, str]
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 _NUMBERS = frozenset({20, 21, 23, 26, 700, 701, 1700})  # PostgreSQL's numeric types, by oid
+_QUOTED = re.compile(r'"([^"]*)"')
 #: how messages about a table speak of its options
 _OPTION = re.compile(r'option "(\w+)"|^(chunk|stride|end) of ')
 
@@ -97,12 +98,15 @@ def _mistake(error: psycopg.Error, statement: Process | Select, sql: str, prefix
     """PostgreSQL's error where its reason stands in the file."""
     told = error.diag
     message = told.message_primary or str(error).strip().splitlines()[0]
-    at = statement.at
+    at, hint = statement.at, told.message_hint
     if isinstance(statement, Process):
         at = _place(message, error.sqlstate, statement)
     elif told.statement_position:
         at += trace(sql, int(told.statement_position) - 1 - prefix, statement.text)
-    return Mistake(message, at, detail=told.message_detail, hint=told.message_hint)
+        word = _QUOTED.match(statement.text, at - statement.at)
+        if word and isinstance(error, errors.UndefinedColumn):
+            hint = f"Double quotes are for names; write a text as '{word[1]}'."
+    return Mistake(message, at, detail=told.message_detail, hint=hint)
 
 
 def _place(message: str, sqlstate: str | None, process: Process) -> int:

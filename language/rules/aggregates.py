@@ -17,7 +17,8 @@ def aggregates(query: exp.Query) -> None:
         select = call.find_ancestor(exp.Select)
         group = select.args.get("group") if select is not None else None
         if select is not None and group is not None:
-            left = [expression for expression in group.expressions if expression not in call.expressions]
+            candidates = {argument.sql().lower() for argument in call.expressions}
+            left = [expression for expression in group.expressions if expression.sql().lower() not in candidates]
             if left:
                 group.set("expressions", left)
             else:

@@ -64,6 +64,41 @@ def test_an_unprotected_camera_is_answered_exactly_with_every_declared_key(desk:
     assert done.stdout.count("NOTICE:  exact answer") == 2
 
 
+#: the paper's questions, of shapes as in its listings; levels is 0, 10, 20 (dark), 30, 40 (bright), and so is again
+PAPER = """PROCESS chunks USING {executable}.py TIMEOUT 500ms PRODUCING 1 WITH SCHEMA (kind:STRING="", v:NUMBER=0) INTO again;
+SELECT AVG(range(v, 15, 60)) FROM levels);
+SELECT kind,COUNT(v) FROM
+    (SELECT v, kind FROM levels)
+GROUP BY kind WITH KEYS ["bright"];
+SELECT ARGMAX(kind) FROM levels GROUP BY kind WITH KEYS ["bright", "dark", "red"];
+SELECT COUNT(*) FROM levels UNION ALL again;
+SELECT COUNT(*) FROM (SELECT kind FROM levels JOIN again ON kind GROUP BY kind);
+SELECT avg(avg_shift) FROM
+    SELECT kind,avg(range(shift, [0,16])) FROM
+        (SELECT kind,day,(max(chunk)-min(chunk) as shift) FROM
+            levels UNION again GROUP BY kind,day(chunk))
+    GROUP BY kind LIMIT 300;
+"""
+
+
+def test_the_questions_of_the_paper_are_answered(desk: Desk) -> None:
+    desk.stack.camera(desk.camera, "levels.mp4")
+    done = desk.query("", head=FILE + PAPER)
+    assert done.returncode == 0, done.stderr
+    values = [answer.splitlines()[2].split("|")[-1].strip() for answer in done.stdout.strip().split("\n\n")]
+    assert values[1:-1] == ["2", "dark", "10", "2"]
+    assert float(values[0]) == 24
+    # dark from second 0 to 2, bright from 3 to 4: on average 1.5 s, in hours, on the grid of the range
+    assert float(values[-1]) == pytest.approx(1.5 / 3600, abs=2e-4)
+
+
+def test_the_questions_of_the_paper_are_bounded_where_something_is_protected(desk: Desk) -> None:
+    desk.stack.camera(desk.camera, "levels.mp4", rho="1s")
+    done = desk.query("", "--explain", head=FILE + PAPER)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("Charges epsilon 0.1 ") == 6
+
+
 def test_a_protected_camera_is_answered_with_epsilon_scale_and_error_and_charged(desk: Desk) -> None:
     desk.stack.camera(desk.camera, "levels.mp4", rho="1s")
     explained = desk.query("SELECT COUNT(*) FROM levels;", "--explain", "--epsilon", "0.5")
@@ -92,6 +127,7 @@ def test_what_postgresql_refuses_is_shown_in_the_file(desk: Desk) -> None:
     for selects, line, column, message in [
             ("SELECT COUNT(*),\n  SUM(range(w, [0, 60])) FROM levels;", lines + 2, 13, 'column "w" does not exist'),
             ("SELECT kind,\n  COUNT(*) FROM levels GROUP BY kind;", lines + 1, 8, "declared keys"),
+            ('SELECT COUNT(*)\nFROM levels WHERE kind = "dark";', lines + 2, 26, "write a text as 'dark'"),
             ("SELECT COUNT(*)\nFROM bevels;", lines + 2, 6, 'relation "bevels" does not exist')]:
         done = desk.query(selects)
         assert done.returncode == 1 and message in done.stderr, done.stderr
