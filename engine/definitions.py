@@ -129,8 +129,8 @@ def _runtime(options: _Options, executable: Executable) -> str:
         raise InvalidValue(f'runtime "{name}" is not offered here',
                            hint=f"The operator can build it: python -m privid.sandbox.runtime {name}.") from None
     if name == EMPTY_RUNTIME and executable.content and not executable.content.startswith(b"\x7fELF"):
-        raise ExecutableInvalid(f'executable "{executable.name}" needs an interpreter, but runtime "{name}" is empty',
-                                hint="Upload a statically linked program, or use another runtime.")
+        raise ExecutableInvalid(f'executable "{executable.name}" needs an interpreter, but runtime "{name}" has none',
+                                hint="Upload a compiled program, or use another runtime.")
     return name
 
 

@@ -10,7 +10,6 @@ from privid.errors import SandboxFailed
 from .executable import Kind
 from .program import Program
 from .root import LAUNCHER
-from .runtime import EMPTY_RUNTIME
 
 __all__ = ["ENVIRONMENT", "Descriptors", "find_bwrap", "sandbox_command"]
 
@@ -56,8 +55,6 @@ def sandbox_command(*, root: Path, program: Program, chunk: Path, tmpfs_bytes: i
     command += ["--size", str(tmpfs_bytes), "--tmpfs", "/tmp", "--remount-ro", "/", "--chdir", "/tmp"]
     for name, value in ENVIRONMENT.items():
         command += ["--setenv", name, value]
-    if program.runtime == EMPTY_RUNTIME:
-        return [*command, "--", inside, "/chunk"]  # there is no shell; the engine sets the limits from outside
     limit = " && ".join(f"ulimit -{option} {value}" for option, value in rlimits.items())
     command += ["--", "/bin/sh", "-c", f'{limit} && exec "$@"', "sh"]
     if program.kind is Kind.PROGRAM:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from privid.errors import SandboxFailed
 
-__all__ = ["PACKAGES", "PYTHON", "add_skeleton", "add_system", "copy_libraries", "python_version"]
+__all__ = ["PACKAGES", "PYTHON", "add_shell", "add_skeleton", "add_system", "copy_libraries", "python_version"]
 
 #: Debian's interpreter, in the sandbox and outside.
 PYTHON = Path("/usr/bin/python3")
@@ -57,6 +57,12 @@ def add_system(root: Path) -> None:
     locale = Path("/usr/lib/locale/C.utf8")
     if locale.is_dir():
         shutil.copytree(locale, root / locale.relative_to("/"))
+
+
+def add_shell(root: Path) -> None:
+    """The shell alone."""
+    (root / "usr/bin").mkdir(parents=True)
+    shutil.copy2(Path("/bin/sh").resolve(), root / "usr/bin/sh")
 
 
 def add_skeleton(root: Path) -> None:

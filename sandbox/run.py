@@ -14,7 +14,6 @@ import fcntl
 import json
 import math
 import os
-import resource
 import selectors
 import signal
 import struct
@@ -31,15 +30,10 @@ from privid.errors import SandboxFailed
 from .cgroups import Group
 from .command import sandbox_command
 from .program import Program
-from .runtime import EMPTY_RUNTIME
 
 __all__ = ["Limits", "Outcome", "Run", "RunResult", "uncopied"]
 
 _MIB = 1024 * 1024
-#: ulimit's letters, with the unit of each
-_RLIMITS = {"v": (resource.RLIMIT_AS, 1024), "p": (resource.RLIMIT_NPROC, 1), "f": (resource.RLIMIT_FSIZE, 512),
-            "n": (resource.RLIMIT_NOFILE, 1), "c": (resource.RLIMIT_CORE, 512), "l": (resource.RLIMIT_MEMLOCK, 1024),
-            "t": (resource.RLIMIT_CPU, 1)}
 
 
 class Outcome(Enum):
@@ -99,7 +93,6 @@ class Run:
             seccomp = _opened(child_ends, os.open(filter_file, os.O_RDONLY | os.O_CLOEXEC))
             command = sandbox_command(root=root, program=program, chunk=chunk, tmpfs_bytes=limits.tmpfs,
                                       rlimits=self._rlimits(cpu_seconds, mapped), descriptors=(gate, status, seccomp))
-            self._outer_limits = self._rlimits(cpu_seconds, mapped) if program.runtime == EMPTY_RUNTIME else None
             credentials = {} if user is None else {"user": user[0], "group": user[1], "extra_groups": []}
             try:
                 self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, cwd="/", env={},
@@ -124,10 +117,6 @@ class Run:
                 self.group.add(pid)
             if cores is not None:
                 os.sched_setaffinity(pid, cores)
-            if self._outer_limits is not None:
-                for option, value in self._outer_limits.items():
-                    kind, unit = _RLIMITS[option]
-                    resource.prlimit(pid, kind, (value * unit, value * unit))
         except ProcessLookupError:
             raise self._failure() from None
         except OSError as error:

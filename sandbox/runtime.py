@@ -22,13 +22,13 @@ from pathlib import Path
 
 from privid.errors import SandboxFailed
 
-from .rootfs import PACKAGES, PYTHON, add_skeleton, add_system, copy_libraries, python_version
+from .rootfs import PACKAGES, PYTHON, add_shell, add_skeleton, add_system, copy_libraries, python_version
 
 __all__ = ["DEFAULT_RUNTIME", "EMPTY_RUNTIME", "RUNTIMES", "Runtime", "build_runtime", "find_runtime", "main", "runtime_label"]
 
 #: Runtimes by name: the packages of each, exactly.
 DEFAULT_RUNTIME = "python"
-#: Nothing but the points where things are mounted: for programs that are linked statically.
+#: Nothing but the C library and the shell that sets a program's limits: for compiled programs.
 EMPTY_RUNTIME = "none"
 _PYTHON = ("numpy==2.4.6", "opencv-python-headless==4.14.0.94")
 RUNTIMES: dict[str, tuple[str, ...]] = {
@@ -117,12 +117,13 @@ def _digest(name: str) -> str:
 
 def _fill(root: Path, name: str, digest: str) -> None:
     if name == EMPTY_RUNTIME:
-        add_skeleton(root)
+        add_shell(root)
     else:
         add_system(root)
         _install_packages(root, RUNTIMES[name])
-        add_skeleton(root)
-        copy_libraries(root)
+    add_skeleton(root)
+    copy_libraries(root)
+    if name != EMPTY_RUNTIME:
         _compile(root)
     manifest = {"name": name, "digest": digest, "requirements": RUNTIMES[name], "python": python_version()}
     (root / _MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")

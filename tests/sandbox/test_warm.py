@@ -1,0 +1,285 @@
+"""Warm starts: the same rows as cold ones, from children that share nothing, made by a zygote that is dead before they see a frame."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from privid.sandbox import brood as broods
+from privid.sandbox import verify
+from privid.sandbox.brood import NotWarm
+from privid.sandbox.executable import Kind, install
+from privid.sandbox.lane import GUARD, Outcome, Program, RunResult
+from privid.sandbox.nurse import BATCH
+
+from .conftest import TOLERANCE, Trial, wait_until_gone
+
+SLOT = 0.25
+
+
+@pytest.fixture(scope="module")
+def warm(make_trial: Callable[..., Trial]) -> Iterator[Trial]:
+    """A lane that starts warm; whatever ran in it, nothing is left at the end."""
+    trial = make_trial(2)
+    assert trial.lane.warm
+    yield trial
+    assert wait_until_gone(trial.lane, 20) == []
+    assert [p.name for p in (trial.scratch / "lane-2").glob("*-b*")] == []
+
+
+class Expected:
+    """A module that a lane has been told to expect."""
+
+    def __init__(self, trial: Trial, content: str, slots: int, name: str = "module") -> None:
+        self.trial, self.path = trial, trial.scratch / f"{name}-{time.monotonic_ns()}"
+        self.program = Program(self.path, install(content.encode(), name, self.path))
+        trial.lane.announce(self.program, slots)
+        deadline = time.monotonic() + 60
+        while not trial.lane.ready(self.program):
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+
+    def run(self, slot: float = SLOT) -> RunResult:
+        begin = time.monotonic() + 0.02
+        result = self.trial.lane.run(self.program, self.trial.chunk, begin, begin + slot)
+        assert 0 <= time.monotonic() - begin - slot < TOLERANCE
+        return result
+
+    @property
+    def why_cold(self) -> str | None:
+        assert self.trial.lane._nurse is not None
+        return self.trial.lane._nurse.why_cold(self.program)
+
+
+@contextmanager
+def expected(trial: Trial, content: str, slots: int = 2) -> Iterator[Expected]:
+    found = Expected(trial, content, slots)
+    try:
+        yield found
+    finally:
+        trial.lane.dismiss(found.program)
+
+
+def cold(trial: Trial, content: str, slot: float = 1.2) -> RunResult:
+    path = trial.scratch / f"cold-{time.monotonic_ns()}"
+    program = Program(path, install(content.encode(), "cold", path), warm=False)
+    begin = time.monotonic() + GUARD
+    return trial.lane.run(program, trial.chunk, begin, begin + slot)
+
+
+def rows(result: RunResult) -> list[dict[str, object]]:
+    assert result.outcome is Outcome.OK, result.stderr.decode()
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("content", [
+    # pixels, facts, order of sets, environment, user, place
+    "import cv2, numpy as np, os, sys\ndef process(chunk):\n"
+    "    g = cv2.GaussianBlur(chunk.frames[2], (5, 5), 0)\n"
+    "    yield {'s': int(g.sum()), 'set': list({'a', 'b', 'c', 'd'}), 'env': sorted(os.environ.items()), 'uid': os.getuid(),\n"
+    "           'cwd': os.getcwd(), 'argv': sys.argv, 'tmp': os.listdir('/tmp'), 'app': sorted(os.listdir('/app')), 'path': sys.path,\n"
+    "           'start': str(chunk.start), 'chunk': sorted(os.listdir('/chunk')), 'fps': chunk.fps, 'mode': os.stat('/tmp').st_mode}\n",
+    # seeds that a module sets when it is imported
+    "import random, numpy as np\nrandom.seed(5); np.random.seed(7)\ndef process(chunk):\n"
+    "    yield {'a': random.random(), 'b': float(np.random.rand())}\n",
+    # files of its own, threads, children
+    "import concurrent.futures as c, subprocess\ndef process(chunk):\n    open('/tmp/a', 'w').write('x')\n"
+    "    with c.ThreadPoolExecutor(3) as pool: got = list(pool.map(lambda i: i * i, range(5)))\n"
+    "    yield {'n': got}\n",
+    # a module that ends by itself
+    "import sys\ndef process(chunk):\n    yield {'n': 1}\n    sys.exit(0)\n",
+])
+def test_a_warm_start_says_bit_for_bit_what_a_cold_one_says(warm: Trial, content: str) -> None:
+    with expected(warm, content) as module:
+        assert module.why_cold is None
+        found = [module.run(), module.run()]
+    base = cold(warm, content)
+    assert rows(base)
+    assert [(r.outcome, bytes(r.stdout)) for r in found] == [(base.outcome, bytes(base.stdout))] * 2
+
+
+@pytest.mark.parametrize("content, outcome", [
+    ("def process(chunk):\n    yield {'n': 1}\n    raise ValueError\n", Outcome.CRASHED),
+    ("import ctypes\ndef process(chunk):\n    ctypes.string_at(0)\n", Outcome.CRASHED),
+    ("import os\ndef process(chunk):\n    os._exit(3)\n", Outcome.CRASHED),
+    ("def process(chunk):\n    while True: pass\n", Outcome.TIMED_OUT),
+    ("import signal\ndef process(chunk):\n    [signal.signal(s, signal.SIG_IGN) for s in range(1, 32) if s not in (9, 19)]\n"
+     "    signal.pause()\n", Outcome.TIMED_OUT),
+    ("import os, time\ndef process(chunk):\n    while True:\n        try: os.fork()\n        except OSError: pass\n", Outcome.TIMED_OUT),
+    ("def process(chunk):\n    yield {'n': len(bytearray(10 << 30))}\n", Outcome.CRASHED),
+    ("def process(chunk):\n    while True: yield {'n': 'x' * 100000}\n", Outcome.FLOODED),
+    ("import os\ndef process(chunk):\n    if os.fork() == 0:\n        while True: pass\n    yield {'n': 1}\n", Outcome.OK),
+], ids=["raises", "segfault", "exits", "loops", "ignores signals", "fork bomb", "memory", "flood", "helper left"])
+def test_a_hostile_module_ends_with_its_slot_and_leaves_nothing(warm: Trial, content: str, outcome: Outcome) -> None:
+    with expected(warm, content, 1) as module:
+        assert module.why_cold is None
+        result = module.run(0.5)
+        assert result.outcome is outcome, result.stderr.decode()
+
+
+STATE = """
+import os, random, numpy as np, threading
+seen = []
+threading.Thread(target=lambda: None).start()
+def process(chunk):
+    seen.append(1)
+    before = sorted(os.listdir('/tmp'))
+    open('/tmp/mark', 'w').write('x')
+    yield {'seen': len(seen), 'tmp': before, 'a': random.random(), 'b': float(np.random.rand()), 'c': os.urandom(4).hex()}
+"""
+
+
+def test_no_state_passes_from_one_child_to_the_next_and_randomness_is_fresh(warm: Trial) -> None:
+    with expected(warm, STATE, 3) as module:
+        found = [rows(module.run())[0] for _ in range(3)]
+    assert [(f["seen"], f["tmp"]) for f in found] == [(1, [])] * 3
+    for name in "abc":
+        assert len({f[name] for f in found}) == 3
+
+
+REACH = """
+import ctypes, errno, os
+libc = ctypes.CDLL(None, use_errno=True)
+def tried(call, *arguments):
+    ctypes.set_errno(0)
+    return ctypes.get_errno() if getattr(libc, call)(*arguments) < 0 else 0
+def process(chunk):
+    fds = [fd for fd in range(1024) if libc.fcntl(fd, 1) >= 0]
+    yield {'fds': fds, 'unshare': tried('unshare', FLAGS), 'user': tried('unshare', 0x10000000), 'capset': tried('capset', None, None),
+           'socket': tried('socket', 1, 1, 0), 'pipe': tried('pipe', (ctypes.c_int * 2)()), 'flock': tried('flock', 0, 2),
+           'sysinfo': tried('sysinfo', ctypes.create_string_buffer(512)), 'mount': tried('mount', b'a', b'/tmp', b'tmpfs', 0, None),
+           'shm': tried('shmget', 0, 4096, 0o1600), 'kill': tried('kill', -1, 0), 'proc': os.path.exists('/proc/self'),
+           'pid': os.getpid(), 'parent': os.getppid(), 'memfd': tried('memfd_create', b'x', 0), 'inotify': tried('inotify_init')}
+""".replace("FLAGS", str(broods.syscalls.NAMESPACE_FLAGS))
+
+
+def test_a_warm_child_reaches_no_more_than_a_cold_program(warm: Trial) -> None:
+    with expected(warm, REACH) as module:
+        (found,) = rows(module.run())
+    refused = dict.fromkeys(("unshare", "user", "capset", "socket", "pipe", "flock", "sysinfo", "mount", "shm", "inotify"), 1)
+    assert {name: found[name] for name in refused} == refused
+    assert found["fds"] == rows(cold(warm, REACH))[0]["fds"]
+    assert (found["memfd"], found["proc"], found["pid"], found["parent"]) == (38, False, 1, 0)
+
+
+@pytest.mark.parametrize("content, reason", [
+    ("import nothing_of_this_name\ndef process(chunk): pass\n", "could not be imported"),
+    ("open('/tmp/cache', 'w').write('x')\ndef process(chunk):\n    yield {'n': open('/tmp/cache').read()}\n", "leaves files in /tmp"),
+    # one that does not close its descriptors in its children
+    ("import os\nos.closerange = lambda *_: None\ndef process(chunk): yield {'n': 1}\n", "too long|as they must be|descriptors"),
+    ("import ctypes\nctypes.CDLL = None\ndef process(chunk): yield {'n': 1}\n", None),
+    # one that makes its children keep a working directory on the file system that they share
+    ("import os\nos.chdir = lambda *_: None\ndef process(chunk): yield {'n': 1}\n", "as they must be"),
+    # one that forks nothing at all
+    ("import os\nos.fork = lambda: 1\nos.waitpid = lambda *_: None\ndef process(chunk): yield {'n': 1}\n", "too long"),
+    # helpers that outlive the import: they are killed with the zygote
+    ("import os, time\nif os.fork() == 0:\n    time.sleep(1000)\ndef process(chunk): yield {'n': 1}\n", None),
+])
+def test_a_module_that_cannot_be_trusted_warm_is_started_cold(warm: Trial, content: str, reason: str | None,
+                                                              monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broods, "PATIENCE", 1.5)
+    with expected(warm, content) as module:
+        if reason is None:
+            assert module.why_cold is None
+        else:
+            assert module.why_cold is not None
+            assert any(words in module.why_cold for words in reason.split("|")), module.why_cold
+        result, base = module.run(0.8), cold(warm, content, 0.8)
+    assert (result.outcome, bytes(result.stdout)) == (base.outcome, bytes(base.stdout))
+
+
+def test_the_zygote_is_dead_and_the_children_are_frozen_before_any_frame_is_there(warm: Trial) -> None:
+    lane = warm.lane
+    path = warm.scratch / "looked-at"
+    install(b"import cv2\ndef process(chunk): yield {'n': 1}\n", "looked-at", path)
+    # a brood belongs to one thread, which must not share its file system with others; the test's own does for a moment
+    home = os.open("/", os.O_RDONLY)
+    broods.syscalls.unshare(broods.syscalls.CLONE_FS)
+    brood = lane._breed(Program(path, Kind.MODULE), 4)
+    try:
+        assert brood._zygote.processes() == set()
+        assert len(brood.children) == 4
+        for child in brood.children:
+            assert child.group.frozen()
+            assert child.group.processes() == {child.seen.pid}
+            assert not list(child.box.iterdir())
+            assert not any(Path(f"/proc/{child.seen.pid}/fd").iterdir())
+            assert len(set(child.seen.namespaces)) == 7
+        spaces = [space for child in brood.children for space in child.seen.namespaces]
+        assert len(set(spaces)) == len(spaces)
+        verify.check_apart([child.seen for child in brood.children], [os.getpid()])
+        with pytest.raises(verify.Refused, match="namespace"):
+            verify.check_apart([brood.children[0].seen, brood.children[0].seen], [])
+        with pytest.raises(verify.Refused):
+            verify.look(os.getpid(), uid=lane.uid, gid=lane.gid, root=Path("/").stat(), filters=2)
+    finally:
+        brood.close()
+        os.fchdir(home)
+        os.close(home)
+
+
+def test_without_the_look_at_its_place_a_child_that_stays_on_the_shared_file_system_would_be_let_in(
+        warm: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = warm.scratch / "stays"
+    install(b"import os\nos.chdir = lambda *_: None\ndef process(chunk): yield {'n': 1}\n", "stays", path)
+    broods.syscalls.unshare(broods.syscalls.CLONE_FS)
+    with pytest.raises(NotWarm, match="0 of 2 children are as they must be"):
+        warm.lane._breed(Program(path, Kind.MODULE), 2)
+    real = os.stat
+    monkeypatch.setattr(verify.os, "stat", lambda path, **more: real(str(path).replace("/cwd", "/root"), **more))
+    brood = warm.lane._breed(Program(path, Kind.MODULE), 2)
+    try:
+        assert len(brood.children) == 2
+        with pytest.raises(verify.Refused, match="children"):
+            verify.check_alone(brood._init)
+    finally:
+        brood.close()
+
+
+def test_a_long_series_passes_from_brood_to_brood(warm: Trial) -> None:
+    with expected(warm, "def process(chunk):\n    yield {'n': int(chunk.frames[0, 0, 0, 0])}\n", BATCH + 6) as module:
+        for _ in range(BATCH + 6):
+            while not warm.lane.ready(module.program):
+                time.sleep(0.005)
+            assert rows(module.run(0.03)) == [{"n": int(warm.frames[0, 0, 0, 0])}]
+
+
+def test_attached_files_are_found_read_only_in_both_ways(warm: Trial) -> None:
+    files = warm.scratch / "attached"
+    files.mkdir()
+    (files / "weights.txt").write_text("0.25")
+    files.chmod(0o755)
+    content = ("weight = float(open('/app/files/weights.txt').read())\ndef process(chunk):\n    try: (chunk.files / 'x').write_text('y')\n"
+               "    except OSError as e: yield {'w': weight, 'again': (chunk.files / 'weights.txt').read_text(), 'e': e.errno}\n")
+    path = warm.scratch / "with-files"
+    kind = install(content.encode(), "m", path)
+    for is_warm in (True, False):
+        program = Program(path, kind, files=files, warm=is_warm)
+        warm.lane.announce(program, 1)
+        while not warm.lane.ready(program):
+            time.sleep(0.005)
+        begin = time.monotonic() + GUARD
+        assert rows(warm.lane.run(program, warm.chunk, begin, begin + 0.8)) == [{"w": 0.25, "again": "0.25", "e": 30}]
+        warm.lane.dismiss(program)
+
+
+def test_the_runtime_none_runs_a_compiled_program_and_holds_no_interpreter(warm: Trial, compile_c: Callable[..., bytes]) -> None:
+    path = warm.scratch / "static"
+    kind = install(compile_c("""
+#include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
+int main(int c, char **v) {
+    struct rlimit l; getrlimit(RLIMIT_NPROC, &l);
+    printf("{\\"a\\": \\"%s\\", \\"env\\": %d, \\"lib\\": %d, \\"p\\": %d}\\n", v[1], access("/usr/bin/env", 0),
+           access("/usr/lib/python3", 0), (int)l.rlim_cur);
+}""", "-static"), "static", path)
+    begin = time.monotonic() + 1
+    result = warm.lane.run(Program(path, kind, runtime="none"), warm.chunk, begin, begin + 0.4)
+    assert rows(result) == [{"a": "/chunk", "env": -1, "lib": -1, "p": warm.lane.limits.processes}]
