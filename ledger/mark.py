@@ -72,6 +72,7 @@ class Mark:
     def _write(self) -> None:
         if self._path is None:
             return
+        self._path.parent.mkdir(exist_ok=True)
         new = self._path.with_name(self._path.name + ".new")
         new.write_text(json.dumps({"charges": {str(release): at for release, at in self._charges.items()}}) + "\n")
         new.replace(self._path)

@@ -15,8 +15,9 @@ from .account import positions
 
 __all__ = ["MAX_PIECES", "Step", "Use", "difference", "evenly", "logged_steps", "shares", "uses_as_json"]
 
-#: a charge of more pieces than this is rounded up to one of fewer: the ledger must not grow with the number of chunks
-MAX_PIECES = 10_000
+#: A charge of more pieces than this is rounded up to one of fewer: the ledger must not grow with the number of chunks, and a charge of so
+#: many takes a few tenths of a second.
+MAX_PIECES = 1_000
 
 #: positions [lo, hi) and the share of the epsilon that is charged there
 Step = tuple[int, int, Fraction]

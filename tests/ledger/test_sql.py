@@ -12,14 +12,16 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from privid.errors import ExecutableInvalid
-from privid.ledger import Claim, Ledger, ReleaseRecord
-from privid.model import Output
-from tests.ledger.postgres import STARTS, Database, camera, record
+from privid.errors import BudgetExhausted, ExecutableInvalid
+from privid.ledger import Claim, Ledger, ReleaseRecord, Use
+from privid.ledger.recordings import footage_digest
+from privid.model import Grid, Output
+from tests.ledger.postgres import STARTS, Database, Server, camera, record
 
 MODULE = b"def process(chunk):\n    yield {}\n"
 HALF = Fraction(1, 2)
-STATE = ("recordings", "recording_files", "footage", "ledger", "release_log", "release_charges", "executable_store", "program_failures")
+STATE = ("recordings", "recording_files", "footage", "ledger", "release_log", "release_charges", "executable_store", "program_failures",
+         "history", "camera_state", "share_grants", "share_accounts", "share_ledger")
 
 
 def upload(database: Database, user: str, name: str = "count_people", content: bytes | None = MODULE) -> str:
@@ -89,7 +91,7 @@ def test_only_members_of_the_groups_can_upload(database: Database) -> None:
 
 def test_no_table_that_holds_state_can_be_read_or_written_by_people(database: Database) -> None:
     for table in STATE:
-        if table == "executable_store":
+        if table in ("executable_store", "history", "share_grants"):  # these have tests of their own
             continue
         for user in ("ana", "olga", "nobody"):
             for statement in (f"SELECT FROM privid.{table}", f"DELETE FROM privid.{table}", f"INSERT INTO privid.{table} DEFAULT VALUES",
@@ -271,6 +273,12 @@ def test_a_dump_restored_elsewhere_keeps_budget_releases_and_executables(databas
     database.ledger.answered(charge(database, "ben"), [["1"]], 1.0)
     database.ledger.count_failures(camera(), {"crashed": 3})
     upload(database, "ana")
+    database.rows("SELECT privid.grant_budget('campus', 'public', 0.9)", user="olga")
+    third = Fraction(1, 3)
+    grid = Grid(40, 3, 5, 5)
+    database.ledger.charge([Claim(camera(), [(40, 55)], third, [Use.of(grid, [(0, 3)], 4)])], record())
+    remaining = database.rows("SELECT frames::text, remaining::text FROM privid.budget ORDER BY 1")
+    assert any(len(row[1]) > 30 for row in remaining)
     content = {table: database.rows(f"SELECT * FROM privid.{table} ORDER BY 1, 2") for table in STATE}
     dump = database.server.directory / f"{database.name}.dump"
     database.server.command("pg_dump", "-h", database.server.directory, "-U", "postgres", "-Fc", "-f", dump, database.name)
@@ -281,8 +289,42 @@ def test_a_dump_restored_elsewhere_keeps_budget_releases_and_executables(databas
     with database.server.connect(restored) as conn:
         for table in STATE:
             assert conn.execute(f"SELECT * FROM privid.{table} ORDER BY 1, 2".encode()).fetchall() == content[table], table
+        assert conn.execute("SELECT frames::text, remaining::text FROM privid.budget ORDER BY 1").fetchall() == remaining
+        assert conn.execute("SELECT * FROM privid.verify_history()").fetchall() == []
     ledger = Ledger(database.server.conninfo(restored, "privid_engine"))
+    with pytest.raises(BudgetExhausted, match='share of role "public"'):
+        ledger.charge([Claim(camera(), [(40, 55)], Fraction("0.6"))], record())
     assert ledger.remaining(camera(epsilon="9"), [(0, 10)]) == 8
     release = ledger.charge([Claim(camera(epsilon="9"), [(0, 10)], HALF)], record())
     assert release == max(row[0] for row in content["release_log"]) + 1
+    ledger.close()
+
+
+def test_an_extension_of_0_1_0_is_upgraded_with_all_it_holds(server: Server) -> None:
+    name = next(server.names)
+    with server.connect("postgres") as conn:
+        conn.execute(f"CREATE DATABASE {name}".encode())
+    one, old = camera(files="a", r=4), camera(files="a", r=4).footage.files[0]
+    with server.connect(name) as conn:
+        conn.execute("CREATE EXTENSION privid VERSION '0.1.0'")
+        conn.execute("SET ROLE olga")
+        conn.execute("CREATE SERVER campus FOREIGN DATA WRAPPER privid OPTIONS (source 'a.mp4', rho '0.4s', k '1', epsilon '1')")
+        conn.execute("RESET ROLE")
+        conn.execute("INSERT INTO privid.recordings (k, r_star) VALUES (1, 4)")
+        conn.execute("INSERT INTO privid.recording_files VALUES (%s, 1, 0, 100)", (old.sha256,))
+        conn.execute("INSERT INTO privid.footage VALUES ('campus', %s, 1, 0, 100, 10, 1, 64, 48, %s, 0.4, 1, 1)",
+                     (footage_digest(one), one.starts))
+        conn.execute("INSERT INTO privid.ledger VALUES (1, 7, 0.5), (1, 20, 0)")
+        conn.execute("""INSERT INTO privid.release_log (role, query, canonical, reuse_key, epsilon, mechanism, outputs)
+                        VALUES ('ana', 'q', 'c', 'k', 0.5, 'discrete Laplace', '[]')""")
+        conn.execute("INSERT INTO privid.release_charges VALUES (1, 0, 'campus', 'olga', NULL, 1, 0, '{[10,20)}', 4, 0.5, 0.5)")
+        conn.execute("ALTER EXTENSION privid UPDATE TO '0.2.0'")
+        assert conn.execute("SELECT camera, event FROM privid.history").fetchall() == [("campus", "created")]
+        assert conn.execute("SELECT starts, fps_numerator FROM privid.recordings").fetchall() == [(one.starts, 10)]
+    ledger = Ledger(server.conninfo(name, "privid_engine"))
+    assert ledger.extension_version() == "0.2.0"
+    assert ledger.remaining(one, [(10, 20)]) == HALF
+    assert ledger.remaining(camera(files="b", r=4), [(10, 20)]) == HALF  # replaced since: placed by the time that was filled in
+    assert ledger.register(camera("long", files="a", r=10)) == 1
+    assert ledger.remaining(one, [(1, 2)]) == HALF  # the old charge is known, and widened
     ledger.close()

@@ -1,0 +1,114 @@
+"""How long a charge and a check take in a ledger of a million fragments, beside an empty one; and over a camera of ten years."""
+
+from __future__ import annotations
+
+import random
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from privid.ledger import Claim, Ledger, Use
+from privid.model import Camera, Grid
+from tests.ledger.postgres import Database, camera, record, temporary_server
+
+FRAGMENTS = 1_000_000
+RUNS = 200
+#: ten years at 30 frames per second; five minutes of it are read at a time, in chunks of five seconds, 49 s protected
+FRAMES = 10 * 365 * 86400 * 30
+WINDOW, CHUNK, R = 9_000, 150, 1470
+TINY = Fraction(1, 10**9)
+
+
+def main() -> None:
+    """Each line: what, milliseconds in the empty ledger, in the full one, and the ratio of the two."""
+    with temporary_server() as server:
+        database = Database(server)
+        empty, full = (camera(name, files=name[0], frames=FRAMES, r=R, fps=Fraction(30)) for name in ("empty", "full"))
+        ledger = database.ledger
+        for one in (empty, full):
+            ledger.register(one)
+        begun = time.monotonic()
+        fill(database, ledger.register(full))
+        print(f"{FRAGMENTS} fragments over ten years at 30 fps (made in {time.monotonic() - begun:.0f} s)")
+        for what, work in (("check of a window of five minutes", check), ("charge of a window of five minutes", charge),
+                           ("the same, simple rule", charge_simply), ("charge of four hours in 1,000 pieces", charge_finely),
+                           ("charge over 10,000 fragments", charge_widely)):
+            compare(what, ledger, work, empty, full)
+        ledger.close()
+        decade(database.open_ledger(), replace(empty, name="decade"))
+
+
+def fill(database: Database, recording: int) -> None:
+    """Steps of one millionth and two by turns, all over the timeline."""
+    every = FRAMES // FRAGMENTS
+    database.rows(f"""INSERT INTO privid.ledger SELECT {recording}, n::int8 * {every}, (1 + n % 2) * 1e-6
+                      FROM generate_series(0, {FRAGMENTS - 1}) n""")
+    database.rows("ANALYZE privid.ledger")
+
+
+def window(chosen: random.Random) -> Grid:
+    return Grid(chosen.randrange(FRAMES - WINDOW), WINDOW // CHUNK, CHUNK, CHUNK)
+
+
+def check(ledger: Ledger, footage: Camera, chosen: random.Random) -> None:
+    grid = window(chosen)
+    ledger.remaining(footage, [grid.span_frames((0, grid.count))], [Use.of(grid, [(0, grid.count)], R)])
+
+
+def charge(ledger: Ledger, footage: Camera, chosen: random.Random) -> None:
+    grid = window(chosen)
+    ledger.charge([Claim(footage, [grid.span_frames((0, grid.count))], TINY, [Use.of(grid, [(0, grid.count)], R)])], record())
+
+
+def charge_simply(ledger: Ledger, footage: Camera, chosen: random.Random) -> None:
+    first = chosen.randrange(FRAMES - WINDOW)
+    ledger.charge([Claim(footage, [(first, first + WINDOW)], TINY)], record())
+
+
+def charge_finely(ledger: Ledger, footage: Camera, chosen: random.Random) -> None:
+    """As many chunks as are charged one by one."""
+    grid = Grid(chosen.randrange(FRAMES - 500 * 900), 500, 600, 900)
+    ledger.charge([Claim(footage, [grid.frames(j) for j in range(500)], TINY, [Use.of(grid, [(0, 500)], R)])], record())
+
+
+def charge_widely(ledger: Ledger, footage: Camera, chosen: random.Random) -> None:
+    """Over a month: every fragment inside rises, so this one grows with their number."""
+    length = 10_000 * (FRAMES // FRAGMENTS)
+    first = chosen.randrange(FRAMES - length)
+    ledger.charge([Claim(footage, [(first, first + length)], TINY)], record())
+
+
+def compare(what: str, ledger: Ledger, work: Callable[[Ledger, Camera, random.Random], None], empty: Camera, full: Camera) -> None:
+    """By turns, so that whatever else the machine does falls on both."""
+    chosen = random.Random(1)
+    runs = RUNS if work not in (charge_finely, charge_widely) else 7
+    times: dict[str, list[float]] = {"empty": [], "full": []}
+    for _ in range(runs):
+        for footage in (empty, full):
+            begun = time.perf_counter()
+            work(ledger, footage, chosen)
+            times[footage.name].append(1000 * (time.perf_counter() - begun))
+    first, second = (statistics.median(times[name]) for name in ("empty", "full"))
+    print(f"{what:<36} empty {first:8.2f} ms   full {second:8.2f} ms   ratio {second / first:5.2f}")
+
+
+def decade(ledger: Ledger, footage: Camera) -> None:
+    """One release over all ten years, in chunks of five seconds."""
+    grid = Grid(0, FRAMES // CHUNK, CHUNK, CHUNK)
+    use = Use.of(grid, [(0, grid.count)], R)
+    files = replace(footage.footage.files[0], sha256="d" * 64, path="decade.mp4")
+    alone = replace(footage, footage=replace(footage.footage, files=(files,)), starts=footage.starts.replace(year=2040))
+    begun = time.perf_counter()
+    ledger.charge([Claim(alone, [(0, grid.count * CHUNK)], TINY, [use])], record())
+    print(f"{'charge of ten years at once':<36} {1000 * (time.perf_counter() - begun):14.2f} ms, {grid.count} chunks")
+    ledger.close()
+
+
+if __name__ == "__main__":
+    main()
