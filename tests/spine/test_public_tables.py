@@ -1,0 +1,54 @@
+"""A table that is joined with private rows shows nowhere which of its rows were met."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from .conftest import World
+
+STATISTICS = """
+    SELECT seq_scan, seq_tup_read, coalesce(idx_scan, 0), coalesce(idx_tup_fetch, 0), heap_blks_read + heap_blks_hit,
+           coalesce(idx_blks_read, 0) + coalesce(idx_blks_hit, 0)
+    FROM pg_stat_user_tables JOIN pg_statio_user_tables USING (relid) WHERE relid = 'kinds'::regclass"""
+
+
+@pytest.fixture(scope="module")
+def kinds(world: World) -> Iterator[World]:
+    """An ordinary table of an analyst with a row on each of many pages, and an index to find it by."""
+    world.rows("CREATE TABLE kinds (kind text PRIMARY KEY, wheels float8, padding text)")
+    world.rows("ALTER TABLE kinds ALTER padding SET STORAGE PLAIN")
+    world.rows("INSERT INTO kinds SELECT 'kind ' || i, i, repeat('x', 4000) FROM generate_series(1, 300) i")
+    world.rows("INSERT INTO kinds VALUES ('car', 4, ''), ('bus', 6, '')")
+    world.rows("ANALYZE kinds")
+    yield world
+
+
+def traces(world: World, table: str) -> tuple[list[Any], list[Any]]:
+    """What a release that joins the table adds to its counters, and the locks that it leaves in a serializable transaction."""
+    with world.connect() as connection:
+        connection.execute("SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET privid.reuse = off")
+        connection.execute("SELECT pg_stat_force_next_flush()")
+        before = connection.execute(STATISTICS).fetchall()[0]
+        with connection.transaction():
+            connection.execute("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE")
+            connection.execute(f"SELECT sum(range(k.wheels, 0, 6)) FROM {table} t JOIN kinds k ON k.kind = t.kind".encode())
+            locks = connection.execute("SELECT locktype, page, tuple FROM pg_locks WHERE mode = 'SIReadLock' "
+                                       "AND relation IN ('kinds'::regclass, 'kinds_pkey'::regclass) ORDER BY 1, 2, 3").fetchall()
+        connection.execute("SELECT pg_stat_force_next_flush()")
+        after = connection.execute(STATISTICS).fetchall()[0]
+    return [b - a for a, b in zip(before, after, strict=True)], locks
+
+
+def test_counters_and_locks_of_a_joined_table_are_the_same_whatever_the_video_shows(kinds: World) -> None:
+    traces(kinds, "calm"), traces(kinds, "stormy")  # chunks run, catalogs are warm
+    calm, stormy = traces(kinds, "calm"), traces(kinds, "stormy")
+    assert calm == stormy
+    assert [lock[0] for lock in calm[1]] == ["relation"]
+
+
+def test_a_join_with_a_public_table_equals_the_answer_over_an_ordinary_table(kinds: World) -> None:
+    statement = "SELECT count(*), sum(range(k.wheels, 0, 6)) FROM {t} t JOIN kinds k ON k.kind = t.kind WHERE t.v > 2"
+    assert kinds.rows(statement.format(t="open_calm")) == kinds.rows(statement.format(t="truth"))
