@@ -292,11 +292,11 @@ def test_a_dump_restored_elsewhere_keeps_budget_releases_and_executables(databas
         assert conn.execute("SELECT frames::text, remaining::text FROM privid.budget ORDER BY 1").fetchall() == remaining
         assert conn.execute("SELECT * FROM privid.verify_history()").fetchall() == []
     ledger = Ledger(database.server.conninfo(restored, "privid_engine"))
+    assert ledger.remaining(camera(epsilon="9"), [(0, 10)]) == 8
+    release = ledger.charge([Claim(camera(epsilon="9"), [(60, 70)], HALF)], record())
+    assert release == max(row[0] for row in content["release_log"]) + 1
     with pytest.raises(BudgetExhausted, match='share of role "public"'):
         ledger.charge([Claim(camera(), [(40, 55)], Fraction("0.6"))], record())
-    assert ledger.remaining(camera(epsilon="9"), [(0, 10)]) == 8
-    release = ledger.charge([Claim(camera(epsilon="9"), [(0, 10)], HALF)], record())
-    assert release == max(row[0] for row in content["release_log"]) + 1
     ledger.close()
 
 
