@@ -185,8 +185,7 @@ class _Walker:
         while pending:
             one = pending.pop()
             # UNION drops duplicates at the end anyway, so inner ALL or not is the same
-            inner = isinstance(one, SetOperation) and one.kind == "union" and (one.all or not query.all) and one.limit is None and one.offset is None
-            if isinstance(one, SetOperation) and (one is query or inner):
+            if isinstance(one, SetOperation) and (one is query or _joins(one, query)):
                 pending += [one.right, one.left]
             else:
                 found.append(self.query(one))
@@ -267,6 +266,10 @@ class _Walker:
         return _Private(Source(JoinedRows(side, second, kind, conjuncts(Inliner(env).maybe(on)), loc), _visible(env)), env)
 
 
+def _joins(one: SetOperation, outer: SetOperation) -> bool:
+    return one.kind == "union" and (one.all or not outer.all) and one.limit is None and one.offset is None
+
+
 def _label(agg: Aggregate) -> str:
     return show.aggregate(agg)
 
@@ -311,7 +314,8 @@ def _full(public: FromPublic, loc: int) -> NoRule:
 
 
 def _nothing_private(public: FromPublic) -> NoRule:
-    return NoRule(f'subquery reads only the public "{public.alias}"', detail="A relation of a release comes from a foreign table of a camera.",
+    return NoRule(f'subquery reads only the public "{public.alias}"',
+                  detail="A relation of a release comes from a foreign table of a camera.",
                   hint=f'Join "{public.alias}" to the foreign table directly.')
 
 

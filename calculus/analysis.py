@@ -70,7 +70,8 @@ def analyse(request: Mapping[str, Any], tables: Sequence[Table], epsilon: Fracti
         linear=release.relation.linear and all(o.mechanism in _LINEAR for o in outputs))
 
 
-def _choose(release: Release, drafts: Sequence[Draft], places: Sequence[tuple[int, ...]], cells: Cells, epsilon: Fraction) -> tuple[Output, ...]:
+def _choose(release: Release, drafts: Sequence[Draft], places: Sequence[tuple[int, ...]], cells: Cells,
+            epsilon: Fraction) -> tuple[Output, ...]:
     cameras = dict(release.relation.cameras)
     return tuple(argmax.output(one, epsilon, cameras, place, len(cells.keys)) for one, place in zip(drafts, places, strict=True))
 
@@ -111,18 +112,18 @@ def _uses(leaves: Sequence[Leaf]) -> tuple[TableUse, ...]:
 
 
 def _costs(release: Release, drafts: Sequence[Draft], outputs: Sequence[Output], epsilon: Fraction) -> tuple[Cost, ...]:
-    found = []
-    for name, camera in release.relation.cameras.items():
-        sensitivity = exact = Fraction(0)
-        for one, output in zip(drafts, outputs, strict=True):
-            own = one.weights.get(name, Fraction(0))
-            if own:
-                whole = max(release.relation.cameras[n].k * w for n, w in one.weights.items()) if release.argmax is not None \
-                    else one.weight(release.relation.cameras)
-                sensitivity += own
-                exact += camera.k * own * output.epsilon / whole
-        found.append(Cost(name, sensitivity, exact, epsilon if exact else Fraction(0)))
-    return tuple(found)
+    """What each camera's own segments lose, and what it is debited: all of epsilon, or nothing."""
+    cameras = release.relation.cameras
+    sensitivity = dict.fromkeys(cameras, Fraction(0))
+    exact = dict.fromkeys(cameras, Fraction(0))
+    for one, output in zip(drafts, outputs, strict=True):
+        if not one.noisy:
+            continue
+        whole = one.weight(cameras) if release.argmax is None else max(cameras[name].k * w for name, w in one.weights.items())
+        for name, own in one.weights.items():
+            sensitivity[name] += own
+            exact[name] += cameras[name].k * own * output.epsilon / whole
+    return tuple(Cost(name, sensitivity[name], exact[name], epsilon if exact[name] else Fraction(0)) for name in cameras)
 
 
 def _reads_tables(form: Any) -> bool:

@@ -37,11 +37,13 @@ def draft(agg: Aggregate, release: Release, cells: Cells, evaluate: Evaluate) ->
     if row.join is not None and not agg.distinct:
         raise NoRule("aggregate over joined rows has no rule", position=position(agg.loc if agg.loc >= 0 else row.join.loc),
                      detail="One row can match any number of rows of the other side, so no noise would hide it.",
-                     hint="Group by the join key in a subquery, for example SELECT sum(range(n, 0, 10)) FROM (SELECT a.plate, count(*) AS n "
-                          "FROM a JOIN b ON a.plate = b.plate GROUP BY a.plate) q.")
+                     hint="Group by the join key in a subquery, for example SELECT sum(range(n, 0, 10)) FROM (SELECT a.plate, "
+                          "count(*) AS n FROM a JOIN b ON a.plate = b.plate GROUP BY a.plate) q.")
     if agg.name in average.IDENTITIES or agg.name in variance.IDENTITIES:
         _refuse_argmax(agg, release)
-        return (average if agg.name in average.IDENTITIES else variance).draft(agg, row, scope, cells)
+        if agg.name in average.IDENTITIES:
+            return average.draft(agg, row, scope, cells)
+        return variance.draft(agg, row, scope, cells)
     if agg.distinct and agg.name in count.IDENTITIES:
         bound: Bound = count_distinct.bound(agg, row, scope, cells, release.group, evaluate)
         collect = None
@@ -67,7 +69,7 @@ def _filtered(agg: Aggregate, row: Certificate, scope: Scope, release: Release) 
         clean = name == "count" or (name == "sum" and bool(agg.args) and scope.facts(agg.args[0]).low == 0)
         if not matched and not clean:
             raise NoRule(f"{show.aggregate(agg)} has no rule for keys without rows", position=position(agg.loc),
-                         detail=f'A key of "{listed.public.alias}" without a match has one row of NULLs, which this aggregate would count as a value.',
+                         detail=f'A key of "{listed.public.alias}" without a match has one row of NULLs, which would count as a value.',
                          hint=f"Leave it out: {show.aggregate(agg)} FILTER (WHERE column IS NOT NULL), with a column of the foreign table.")
         row = replace(row, listing=None)
     if not conditions:

@@ -1,4 +1,4 @@
-"""What is known of an expression from what is known of its columns: NULL or not, between which bounds, on which grid, and which way it moves.
+"""What is known of an expression from its columns: NULL or not, between which bounds, on which grid, and which way it moves.
 
 Moves ("0", "+", "-") speak of one key of a KEY relation from the core to a version of it. NULL counts as less than every value, so a
 value that may rise may also come out of NULL; a value that may fall keeps its move only where NULL is excluded.
@@ -182,7 +182,8 @@ def _extreme(greatest: bool, plain: Facts, args: list[Facts]) -> Facts:
 def _unary(name: str, value: Facts, plain: Facts) -> Facts:
     low, high = value.low, value.high
     if name in _STEADY and value.type in NUMBERS:
-        return replace(plain, low=None if low is None else Fraction(low.__floor__()), high=None if high is None else Fraction(high.__ceil__()),
+        return replace(plain, low=None if low is None else Fraction(low.__floor__()),
+                       high=None if high is None else Fraction(high.__ceil__()),
                        grid=Fraction(1) if plain.type == "numeric" else None, moves=value.moves)
     if name == "-" and value.type in NUMBERS and (not plain.nullable or _within(value)):
         moves = flipped(value.moves) if not value.nullable else plain.moves

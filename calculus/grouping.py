@@ -37,8 +37,8 @@ def groups(release: Release, evaluate: Evaluate) -> Cells:
     if untrusted:
         derivation = step(group_keys.RULE, group_keys.says(untrusted, combinations), row.bound, [derivation])
     if open_:
-        says = f"{', '.join(release.relation.listing.public.columns[c - 1].name for c in _columns(release, open_))}: the rows of a public table"
-        derivation = step(group_keys.RULE, f"{says}, each in the answer every time", row.bound, [derivation])
+        names = ", ".join(release.relation.listing.public.columns[c - 1].name for c in _columns(release, open_))
+        derivation = step(group_keys.RULE, f"{names}: the rows of a public table, each in the answer every time", row.bound, [derivation])
     keys = []
     for cell, choice in product(found, product(*(keys for _, keys in lists))):
         key: list[str | None] = [None] * len(release.group)

@@ -39,7 +39,9 @@ def _equality(condition: Expr) -> tuple[Expr, Expr] | None:
 
 def _split(conditions: Sequence[Expr], width: int) -> tuple[list[Expr], list[Expr], list[Expr]]:
     """Of the first columns only, of the others only, of both (or of none)."""
-    first, second, both = [], [], []
+    first: list[Expr] = []
+    second: list[Expr] = []
+    both: list[Expr] = []
     for condition in conditions:
         used = columns_of(condition)
         (first if used and max(used) <= width else second if used and min(used) > width else both).append(condition)
@@ -149,9 +151,11 @@ class Listed:
         of_public, of_rows, mixed = _split(conditions, width)
         if extras or (of_public and self.public.rows is not None):
             raise NoRule(f'condition on "{self.public.alias}" has no rule beside the equalities that it is joined on',
-                         position=position((extras or of_public)[0].loc), detail="Its rows are the groups of the answer, every one of them.",
+                         position=position((extras or of_public)[0].loc),
+                         detail="Its rows are the groups of the answer, every one of them.",
                          hint="List only the keys that you want, and write conditions on the other side into ON.")
-        private = [(place, substitute(expr, {width + i: column for i, column in enumerate(_own(self.side), 1)})) for place, expr in equated]
+        own = {width + i: column for i, column in enumerate(_own(self.side), 1)}
+        private = [(place, substitute(expr, own)) for place, expr in equated]
         below = self.side.certify(early, width, context)
         form = ["listed", _public_form(self.public), below.form, [form_of_expr(c) for c in (*self.on, *conditions)]]
         found = listing.certify(self.public, below, private, bool(of_rows or mixed), Scope.of(below, context.probes), self.loc, form)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 __all__ = ["AggRef", "Aggregate", "AnyOf", "Argmax", "Call", "Case", "Choice", "Col", "Const", "DistinctFrom", "Expr", "FromItem",
-           "FromJoin", "FromOther", "FromPublic", "FromSubquery", "FromTable", "Group", "GroupRef", "Logic", "NullIf", "NullTest", "PublicColumn",
-           "Query", "Relabel", "Select", "SetOperation", "Target", "Truth", "position", "walk"]
+           "FromJoin", "FromOther", "FromPublic", "FromSubquery", "FromTable", "Group", "GroupRef", "Logic", "NullIf", "NullTest",
+           "PublicColumn", "Query", "Relabel", "Select", "SetOperation", "Target", "Truth", "position", "walk"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -46,7 +46,7 @@ def _interval(output: Output, values: list[Fraction], counts: list[int]) -> str 
     if len(values) > 1:
         least = min(counts)
         within = min(float(worst), reach / least) if least > 0 else float(worst)
-        return f"each within ±{within:.6g} with probability 95 %" if least > 0 else "95 % intervals reach over the whole range where few rows were seen"
+        return f"each within ±{within:.6g} with probability 95 %" if least > 0 else "95 % intervals reach far where few rows were seen"
     if counts[0] <= 0:
         return f"95 % interval [{number(low)}, {number(high)}]: too few rows were seen"
     within = reach / counts[0]
@@ -81,11 +81,11 @@ def variances(output: Output, collected: list[Column], noise: Noise) -> tuple[Co
     noisy_sums = noise(sums, output.scales[1] * 2 / output.step)
     noisy_squares = noise(squares, output.scales[2] / fine)
     shown: Column = []
-    for n, s, q in zip(noisy_counts, noisy_sums, noisy_squares, strict=True):
-        value = half * half / 3 if n <= 0 else q * fine / n + half * half / 2 - (s * output.step / 2 / n) ** 2
+    for size, first, second in zip(noisy_counts, noisy_sums, noisy_squares, strict=True):
+        value = half * half / 3 if size <= 0 else second * fine / size + half * half / 2 - (first * output.step / 2 / size) ** 2
         value = min(half * half, max(Fraction(0), value))
-        if output.spread.endswith("samp") and n > 1:
-            value = value * n / (n - 1)
+        if output.spread.endswith("samp") and size > 1:
+            value = value * size / (size - 1)
         shown.append(_text(_root(value) if output.spread.startswith("stddev") else value, output))
     return shown, _spread_interval(output, noisy_counts, noisy_sums, noisy_squares, half, fine) if len(shown) == 1 else None
 

@@ -32,8 +32,9 @@ def draft(agg: Aggregate, asked: Argmax, bound: Bound, cells: Cells, collect: tu
     weights = {name: min(delta, 2 * bound.single[name]) if alone else delta for name, delta in bound.by_camera.items()}
     delta = max(weights.values(), default=Fraction(0))
     says = f"{show.aggregate(agg)} of one candidate may rise by at most {show.number(delta)} against another"
-    return Draft(agg, MECHANISM, weights, (Part("value" if collect is None else "sum", Fraction(1), bound.step, bound.largest),), None, None,
-                 bound.step, collect, step(RULE, says, f"Δ={show.number(delta)}", [bound.derivation]), sensitivity=delta)
+    part = Part("value" if collect is None else "sum", Fraction(1), bound.step, bound.largest)
+    derivation = step(RULE, says, f"Δ={show.number(delta)}", [bound.derivation])
+    return Draft(agg, MECHANISM, weights, (part,), None, None, bound.step, collect, derivation, sensitivity=delta)
 
 
 def output(found: Draft, epsilon: Fraction, cameras: dict[str, Camera], collects: tuple[int, ...], candidates: int) -> Output:
@@ -44,5 +45,6 @@ def output(found: Draft, epsilon: Fraction, cameras: dict[str, Camera], collects
     laplace.check(found.agg, part.largest, part.step, scale, epsilon)
     # with probability 95 % the winner is this close to the best
     error = scale * Fraction(show.log(20 * max(candidates, 1))) if scale else Fraction(0)
-    return Output(label=f"argmax of {show.aggregate(found.agg)}", type=found.agg.type, step=part.step, sensitivity=found.sensitivity or Fraction(0),
-                  scale=scale, epsilon=epsilon if scale else Fraction(0), error95=error, mechanism=MECHANISM, collects=collects)
+    return Output(label=f"argmax of {show.aggregate(found.agg)}", type=found.agg.type, step=part.step,
+                  sensitivity=found.sensitivity or Fraction(0), scale=scale, epsilon=epsilon if scale else Fraction(0), error95=error,
+                  mechanism=MECHANISM, collects=collects)

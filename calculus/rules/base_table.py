@@ -56,8 +56,8 @@ def on_chunks(table: Table, spans: tuple[Span, ...], leaf: int, form: Any) -> Ce
     use = TableUse(table, spans)
     change = Change(tau=d, n=0 if table.pad else d, sigma=d if table.pad else None)
     return Certificate(columns=_columns(table, spans, leaf), key=None, changes={table.camera.name: change},
-                       cameras={table.camera.name: table.camera}, leaves=(Leaf(leaf, use),), rows=table.max_rows * use.count, full=table.pad,
-                       linear=True, form=form)
+                       cameras={table.camera.name: table.camera}, leaves=(Leaf(leaf, use),), rows=table.max_rows * use.count,
+                       full=table.pad, linear=True, form=form)
 
 
 def _columns(table: Table, spans: tuple[Span, ...], leaf: int) -> dict[int, Facts]:

@@ -22,11 +22,11 @@ RULE = "count distinct"
 
 
 def bound(agg: Aggregate, row: Certificate, scope: Scope, cells: Cells, group: Sequence[Expr], evaluate: Evaluate) -> Bound:
-    value, form = agg.args[0], []  # type: Expr, list[Any]
+    value = agg.args[0]
     if scope.facts(value).nullable and row.join is None:
         present = [NullTest(type="boolean", args=(value,), negated=True)]
         row = having.certify(present, row, scope) if row.keyed else filter_rows.certify(present, row)
-    once = distinct.certify((*group, value), row, scope, evaluate, form)
+    once = distinct.certify((*group, value), row, scope, evaluate, ["distinct"])
     if once.keyed or not row.keyed:
         # the groups of the release are columns of the distinct rows
         cells = replace(cells, within_key=once.keyed)

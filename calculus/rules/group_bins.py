@@ -30,8 +30,9 @@ def applies(keys: Sequence[Expr], below: Certificate, scope: Scope) -> bool:
     return bool(keys) and below.join is None and below.listing is None and all(scope.trusted(k) and scope.local(k) for k in keys)
 
 
-def certify(keys: Sequence[Expr], aggs: Sequence[Aggregate], below: Certificate, scope: Scope, evaluate: Evaluate, form: Any) -> Certificate:
-    bins = {name: 0 for name in below.changes}
+def certify(keys: Sequence[Expr], aggs: Sequence[Aggregate], below: Certificate, scope: Scope, evaluate: Evaluate,
+            form: Any) -> Certificate:
+    bins = dict.fromkeys(below.changes, 0)
     for leaf in below.leaves:
         bins[leaf.use.table.camera.name] += _touched(leaf, keys, scope, evaluate)
     added = not below.keyed

@@ -69,7 +69,7 @@ def ups(agg: Aggregate, below: Certificate, scope: Scope, camera: str, added: bo
         return (Fraction(-one.vanish), Fraction(one.appear)) if whole else (Fraction(-tau), Fraction(tau))
     if value is None or value.low is None or value.high is None or agg.distinct:
         return None
-    low, high = min(value.low, _ZERO), max(value.high, _ZERO)
+    low, high, half = min(value.low, _ZERO), max(value.high, _ZERO), (value.high - value.low) / 2
     if name == "sum":
         if added:
             return tau * low, tau * high
@@ -78,8 +78,7 @@ def ups(agg: Aggregate, below: Certificate, scope: Scope, camera: str, added: bo
         least, most = increments(value, one.appear > 0, one.vanish > 0)
         return tau * least, tau * most
     if name == "avg" and added and not value.nullable and agg.filter is None:
-        half = (value.high - value.low) / 2
-        return tau * min(value.low, -half, _ZERO), tau * max(value.high, half, _ZERO)
+        return tau * min(low, -half), tau * max(high, half)
     return None
 
 

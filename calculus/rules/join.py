@@ -80,8 +80,9 @@ def grouped(keys: Sequence[Expr], aggs: Sequence[Aggregate], below: Certificate,
     classes = [_class_of(key, joined) for key in keys]
     if not keys or any(c is None for c in classes):
         wrong = next((k for k, c in zip(keys, classes, strict=True) if c is None), None)
-        raise NoRule("join has no rule without a GROUP BY of the columns it joins on", position=position(wrong.loc if wrong else joined.loc),
-                     detail="One row can match any number of rows of the other side, so joined rows have no bound; groups of the join key have.",
+        raise NoRule("join has no rule without a GROUP BY of the columns it joins on",
+                     position=position(wrong.loc if wrong else joined.loc),
+                     detail="One row can match any number of rows of the other side, so joined rows have no bound; groups have.",
                      hint="Group by the join key in a subquery, for example SELECT … FROM (SELECT a.plate, count(*) AS n FROM a JOIN b "
                           "ON a.plate = b.plate GROUP BY a.plate) q.")
     whole = len({c for c in classes if c}) == len(joined.classes)

@@ -44,9 +44,10 @@ def output(draft: Draft, share: Fraction, weight: Fraction, collects: tuple[int,
     width = draft.high - draft.low
     # the answer is kept within its range, so it is never further off than that
     worst = width if draft.spread.startswith("stddev") or not draft.spread else width * width / 2
-    return Output(label=label, type=agg.type, step=draft.step, sensitivity=sum(draft.weights.values(), Fraction(0)) * scales[1] * share / weight,
-                  scale=scales[1], epsilon=share, error95=worst, mechanism=draft.mechanism, collects=collects, scales=scales,
-                  low=draft.low, high=draft.high, spread=draft.spread)
+    changed = sum(draft.weights.values(), Fraction(0)) * draft.parts[1].unit
+    return Output(label=label, type=agg.type, step=draft.step, sensitivity=changed, scale=scales[1], epsilon=share,
+                  error95=worst, mechanism=draft.mechanism, collects=collects, scales=scales, low=draft.low, high=draft.high,
+                  spread=draft.spread)
 
 
 def check(agg: Aggregate, largest: Fraction, step: Fraction, scale: Fraction, share: Fraction) -> None:

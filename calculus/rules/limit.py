@@ -22,7 +22,8 @@ RULE = "limit"
 def certify(limit: Expr, below: Certificate, form: Any) -> Certificate:
     if not isinstance(limit, Const) or limit.value is None or not limit.value.isdigit():
         raise NoRule("LIMIT has no rule for a count that is not a constant", position=position(limit.loc),
-                     detail="The bound follows from the number of rows that are kept.", hint="Write LIMIT with a number, for example LIMIT 100.")
+                     detail="The bound follows from the number of rows that are kept.",
+                     hint="Write LIMIT with a number, for example LIMIT 100.")
     count = int(limit.value)
 
     def change(one: Change) -> Change:

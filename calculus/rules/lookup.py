@@ -51,11 +51,7 @@ def certify(below: Certificate, public: FromPublic, kind: str, equated: Sequence
 
 def check_unique(public: FromPublic, places: Sequence[int], loc: int) -> None:
     numbers = {public.columns[place - 1].number for place in places}
-    if public.rows is None:
-        unique = any(set(key) <= numbers for key in public.unique if key)
-    else:
-        unique = bool(places) and _distinct(public, places)
-    if not unique:
+    if not (_distinct(public, places) if public.rows is not None else any(set(key) <= numbers for key in public.unique if key)):
         names = ", ".join(public.columns[place - 1].name for place in places)
         what = f'on "{public.alias}" ({names})' if names else f'with "{public.alias}" that equates no column'
         raise NoRule(f"join {what} has no rule", position=position(loc),
@@ -66,6 +62,8 @@ def check_unique(public: FromPublic, places: Sequence[int], loc: int) -> None:
 
 def _distinct(public: FromPublic, places: Sequence[int]) -> bool:
     seen = set()
+    if not places:
+        return False
     for row in public.rows or ():
         key = tuple(_value(row[place - 1]) for place in places)
         if None in key:

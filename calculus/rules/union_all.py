@@ -44,7 +44,7 @@ def rebased(part: Certificate) -> Certificate:
 
 def _added(a: Change, b: Change) -> Change:
     sigma = None if a.sigma is None or b.sigma is None else a.sigma + b.sigma
-    ups: Mapping[int, Interval] = {col: (a.ups[col][0] + b.ups[col][0], a.ups[col][1] + b.ups[col][1]) for col in a.ups.keys() & b.ups.keys()}
+    ups: Mapping[int, Interval] = {col: (low + b.ups[col][0], high + b.ups[col][1]) for col, (low, high) in a.ups.items() if col in b.ups}
     return Change(a.tau + b.tau, a.n + b.n, sigma=sigma, ups=ups)
 
 

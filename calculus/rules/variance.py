@@ -31,7 +31,8 @@ def draft(agg: Aggregate, row: Certificate, scope: Scope, cells: Cells) -> Draft
     half = (clamp.high - clamp.low) / 2
     dense = cells.untrusted == 1 and row.changes and all(one.sigma is not None for one in row.changes.values()) and not clamp.nullable
     factor = (2 if cells.untrusted > 1 else 1) * (2 if row.keyed else 1)
-    weights = {name: Fraction((one.sigma or 0) if dense else one.tau * factor) if half else Fraction(0) for name, one in row.changes.items()}
+    weights = {name: Fraction(0) if not half else Fraction((one.sigma or 0) if dense else one.tau * factor)
+               for name, one in row.changes.items()}
     grid = clamp.step
     parts = (Part("count", Fraction(0) if dense else _UNITS[0], Fraction(1), Fraction(row.rows)),
              Part("sum", _UNITS[1] * half, grid / 2, row.rows * half),

@@ -26,7 +26,8 @@ _BY_NAME = {c.name: c for c in COLUMNS}
 
 
 def table(*, chunks: int = 1440, size: int = 50, step: int | None = None, r: int = 490, k: int = 1, max_rows: int = 3, pad: bool = False,
-          fps: int = 10, content: bytes = b"count", name: str = "people", camera: str = "campus", index: int = 0) -> Table:
+          fps: int = 10, content: bytes = b"count", name: str = "people", camera: str = "campus",
+          index: int = 0) -> Table:
     """A table over one camera; r is in frames."""
     step = size if step is None else step
     frames = size + step * max(chunks - 1, 0)
@@ -127,7 +128,8 @@ def rows(*columns: Json, **more: Any) -> Json:
 def grouped(aggs: Sequence[Json], by: Sequence[Json] = (), having: Json | None = None, targets: Sequence[Json] | None = None,
             **more: Any) -> Json:
     """A subquery's SELECT that groups: its columns are the keys, then the aggregates."""
-    shown = targets if targets is not None else [*(key(i, e["type"]) for i, e in enumerate(by)), *(agg(i, a["type"]) for i, a in enumerate(aggs))]
+    every = [*(key(i, e["type"]) for i, e in enumerate(by)), *(agg(i, a["type"]) for i, a in enumerate(aggs))]
+    shown = every if targets is None else targets
     return select(aggs, by=by, targets=[(f"c{i}", e) for i, e in enumerate(shown)], having=having, grouped=True, **more)
 
 
@@ -152,8 +154,8 @@ def equal(a: Json, b: Json) -> Json:
 
 def values(*keys: str | tuple[str, ...], rel: int = 3, type_: str = "text") -> Json:
     listed = [k if isinstance(k, tuple) else (k,) for k in keys]
-    return {"kind": "values", "rel": rel, "alias": "k", "columns": [{"name": f"column{i + 1}", "type": type_} for i in range(len(listed[0]))],
-            "rows": [[const(v, type_) for v in row] for row in listed]}
+    columns = [{"name": f"column{i + 1}", "type": type_} for i in range(len(listed[0]))]
+    return {"kind": "values", "rel": rel, "alias": "k", "columns": columns, "rows": [[const(v, type_) for v in row] for row in listed]}
 
 
 def relation(*columns: str, unique: Sequence[Sequence[int]] = ((1,),), rel: int = 4) -> Json:
