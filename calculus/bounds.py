@@ -55,7 +55,7 @@ def draft(agg: Aggregate, release: Release, cells: Cells, evaluate: Evaluate) ->
         if len(release.aggs) != 1:
             raise NoRule("argmax has no rule beside other aggregates", position=position(agg.loc),
                          detail="The winner is all that is released.", hint="Release the other aggregates in a statement of their own.")
-        return argmax.draft(agg, release.argmax, bound, cells, collect)
+        return argmax.draft(agg, bound, cells, collect)
     return linear(agg, bound, collect)
 
 

@@ -166,8 +166,6 @@ class Bound:
     #: no value of the answer is larger, in absolute value
     largest: Fraction
     derivation: Derivation = field(compare=False)
-    #: the same for one group alone
-    single: Mapping[str, Fraction] = field(default_factory=dict)
 
     @property
     def sensitivity(self) -> Fraction:

@@ -13,7 +13,7 @@ from privid.model import Camera, Output
 from .. import show
 from ..certificate import Bound, Cells, step
 from ..draft import Draft, Part
-from ..tree import Aggregate, Argmax, position
+from ..tree import Aggregate, position
 from . import laplace
 
 __all__ = ["MECHANISM", "RULE", "draft", "output"]
@@ -22,14 +22,12 @@ RULE = "argmax"
 MECHANISM = "permute and flip"
 
 
-def draft(agg: Aggregate, asked: Argmax, bound: Bound, cells: Cells, collect: tuple[str, str] | None) -> Draft:
+def draft(agg: Aggregate, bound: Bound, cells: Cells, collect: tuple[str, str] | None) -> Draft:
     """The scores' range: by how much one may rise against another. `bound` is in the L1 sense over all groups."""
     if cells.open:
         raise NoRule("argmax has no rule for keys of a public table", position=position(agg.loc),
                      detail="Its candidates must be in the statement.", hint="List the candidates: WHERE key IN (…).")
-    # candidates of one trusted cell: 2 max|Δq|; when other untrusted columns make cells, rows may move between those
-    alone = set(range(len(cells.keys[0]) if cells.keys else 0)) - set(asked.of) <= set(cells.trusted)
-    weights = {name: min(delta, 2 * bound.single[name]) if alone else delta for name, delta in bound.by_camera.items()}
+    weights = dict(bound.by_camera)
     delta = max(weights.values(), default=Fraction(0))
     says = f"{show.aggregate(agg)} of one candidate may rise by at most {show.number(delta)} against another"
     part = Part("value" if collect is None else "sum", Fraction(1), bound.step, bound.largest)

@@ -25,10 +25,9 @@ def bound(agg: Aggregate, row: Certificate, scope: Scope, cells: Cells) -> Bound
     every = not any(scope.facts(arg).nullable for arg in agg.args)
     keys = cells.untrusted
     by_camera = {name: changed_by(one, row.keyed, every, keys, cells.within_key) for name, one in row.changes.items()}
-    single = {name: changed_by(one, row.keyed, every, 1, True) for name, one in row.changes.items()}
     delta = sum(by_camera.values(), _ZERO)
     says = f"{show.aggregate(agg)} changes by at most {show.number(delta)}" + (f" over {keys} keys together" if keys > 1 else "")
-    return Bound(by_camera, _ONE, Fraction(row.rows), step(RULE, says, f"δ={show.number(delta)}", [row.derivation]), single)
+    return Bound(by_camera, _ONE, Fraction(row.rows), step(RULE, says, f"δ={show.number(delta)}", [row.derivation]))
 
 
 def changed_by(one: Change, keyed: bool, every: bool, keys: int, within: bool) -> Fraction:

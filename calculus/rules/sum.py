@@ -39,18 +39,16 @@ def summand(agg: Aggregate, row: Certificate, scope: Scope) -> Clamp:
 def bound(agg: Aggregate, row: Certificate, scope: Scope, cells: Cells) -> Bound:
     clamp = summand(agg, row, scope)
     by_camera: dict[str, Fraction] = {}
-    single: dict[str, Fraction] = {}
     for name in row.changes:
         up = ups_of(agg.args[0], row, scope, name)
         found = _changed_by(clamp, row, name, cells.untrusted, cells.within_key, up)
-        alone = _changed_by(clamp, row, name, 1, True, up)
-        if found is None or alone is None:
+        if found is None:
             raise _no_range(agg)
-        by_camera[name], single[name] = found, alone
+        by_camera[name] = found
     delta, keys = sum(by_camera.values(), Fraction(0)), cells.untrusted
     largest = clamp.single * row.rows if clamp.low is not None else Fraction(row.rows)
     says = f"{show.aggregate(agg)} changes by at most {show.number(delta)}" + (f" over {keys} keys together" if keys > 1 else "")
-    return Bound(by_camera, clamp.step, largest, step(RULE, says, f"δ={show.number(delta)}", [clamp.derivation]), single)
+    return Bound(by_camera, clamp.step, largest, step(RULE, says, f"δ={show.number(delta)}", [clamp.derivation]))
 
 
 def _changed_by(clamp: Clamp, row: Certificate, camera: str, keys: int, within: bool, up: Interval | None) -> Fraction | None:

@@ -109,8 +109,8 @@ class Differential:
                     found.different.append(f"{query.over('open.')}\n  {error}")
                 found.refused += 1
                 continue
-            ordinary = self.connection.execute(query.over("plain.").encode()).fetchall()
-            difference = compared(query, released, ordinary)
+            ordinary = self.connection.execute(query.over("plain.", [a.sql() for a in query.aggs]).encode()).fetchall()
+            difference = won(released, ordinary) if query.argmax else compared(query, released, ordinary)
             if difference:
                 found.different.append(f"{query.over('open.')}\n  {difference}")
             else:
@@ -127,12 +127,24 @@ def compared(query: Query, released: list[tuple[Any, ...]], ordinary: list[tuple
         return f"a key occurs twice: {released}"
     if missing := theirs.keys() - ours.keys():
         return f"keys are missing: {missing}"
-    for key, values in ours.items():
-        for aggregate, value, other in zip(query.aggs, values, theirs.get(key, (None,) * len(values)), strict=True):
-            # of nothing, PostgreSQL has no sum, and a release has 0: whether there is something is not public
-            nothing = 0 if aggregate.fn in ("count", "sum") else None
-            if not _same(value, nothing if other is None else other):
-                return f"{aggregate.sql()} of {key}: {value}, not {other}"
+    for i, aggregate in enumerate(query.aggs):
+        # of nothing, PostgreSQL has no sum, and a release has 0: whether there is something is not public; and an average within
+        # a range of one value is that value
+        nothing = {key: 0 if aggregate.fn in ("count", "sum") else None for key in ours}
+        if aggregate.fn not in ("count", "sum") and len({values[i] for values in ours.values()}) == 1:
+            nothing = {key: values[i] for key, values in ours.items()}
+        for key, values in ours.items():
+            other = theirs[key][i] if key in theirs else None
+            if not _same(values[i], nothing[key] if other is None else other):
+                return f"{aggregate.sql()} of {key}: {values[i]}, not {other}"
+    return None
+
+
+def won(released: list[tuple[Any, ...]], ordinary: list[tuple[Any, ...]]) -> str | None:
+    """Whether the winner is another than one of the best; a candidate that does not occur has the score 0."""
+    scores = {row[0]: row[1] or 0 for row in ordinary}
+    if len(released) != 1 or scores.get(released[0][0], 0) < max(scores.values(), default=0):
+        return f"{released} won, of {scores}"
     return None
 
 

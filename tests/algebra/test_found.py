@@ -1,0 +1,28 @@
+"""Statements whose claims the search has once refuted, searched longer than others."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.verify.calculus_grammar import Agg, Query
+from tests.verify.calculus_search import Searcher
+from tests.verify.calculus_stand import Stand
+
+FOUND = {
+    "an argmax over a padded table, whose row number is public but not the number under one key":
+        Query("", ("red",), (Agg("count"),), "FROM @n3@ q", frozenset(), 0, True),
+    "an argmax over tables of which one is padded":
+        Query("", ("red",), (Agg("count"),), "FROM (SELECT red FROM @s3@ q UNION ALL SELECT red FROM @s2@ q) q", frozenset(), 1, True),
+    "an argmax by a column that groups may change":
+        Query("", ("k",), (Agg("count"),), "FROM (SELECT plate, max(v) > 5 AS k FROM @n1@ q GROUP BY plate) q", frozenset(), 1, True),
+}
+
+
+@pytest.mark.parametrize("query", FOUND.values(), ids=FOUND)
+def test_what_was_once_refuted_holds(stand: Stand, query: Query) -> None:
+    searcher = Searcher(stand, 3)
+    claim = searcher.claim(query)
+    assert claim is not None, searcher.tally.report()
+    for _ in range(4):
+        finding = searcher.search(query, claim, fresh=60, rounds=8, size=30)
+        assert finding is None, str(finding)
