@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from privid.errors import NoRule
@@ -131,7 +132,8 @@ class _Reader:
             return FromTable(rel=_int(body["rel"]), table=_int(body["table"]))
         if kind == "subquery":
             body = self.fields(value, ("kind", "rel", "select"), ("alias", "loc"))
-            return FromSubquery(rel=_int(body["rel"]), alias=str(body.get("alias", "")), select=self.query(body["select"], depth + 1))
+            below = FromSubquery(rel=_int(body["rel"]), alias=str(body.get("alias", "")), select=self.query(body["select"], depth + 1))
+            return _listed(below) or below
         if kind in ("values", "relation"):
             return self.public(value, depth)
         if kind == "join":
@@ -270,6 +272,19 @@ _KINDS: dict[str, Callable[[_Reader, Any, int, int], Expr]] = {
 def parse_select(value: Any) -> Select:
     """The "select" of a request."""
     return _Reader().select(value, 0)
+
+
+def _listed(below: FromSubquery) -> FromPublic | None:
+    """(VALUES …) k(key) is a subquery to PostgreSQL and a list to people; None for any other subquery."""
+    match below.select:
+        case Select(sources=(FromPublic(rows=tuple()) as values,), where=None, group=(), aggs=(), distinct=False, limit=None, offset=None,
+                    having=None, grouped=False, argmax=None) as level:
+            shown = [target.expr for target in level.targets]
+            if [(e.rel, e.col) for e in shown if isinstance(e, Col)] != [(values.rel, c.number) for c in values.columns]:
+                return None
+            columns = tuple(replace(c, name=target.name) for c, target in zip(values.columns, level.targets, strict=True))
+            return replace(values, rel=below.rel, alias=below.alias, columns=columns)
+    return None
 
 
 def _unreadable(why: str, loc: Any = -1) -> NoRule:

@@ -145,3 +145,8 @@ def test_what_is_refused_on_the_pages_is_refused_in_these_words(street: Any) -> 
 def test_every_python_module_on_the_pages_can_be_uploaded(path: Path) -> None:
     for source in re.findall(r"^```python\n(.*?)^```$", path.read_text(), re.MULTILINE | re.DOTALL):
         assert classify(source.encode(), "shown") is Kind.MODULE
+
+
+def test_the_form_that_the_refusal_of_undeclared_keys_suggests_is_accepted(street: Any) -> None:
+    form = "SELECT key, count(kind) FROM (VALUES ('car'), ('person')) k(key) LEFT JOIN passers ON kind = key GROUP BY key"
+    assert "over 2 keys" in "\n".join(row[0] for row in street.run(f"EXPLAIN {form}"))
