@@ -221,6 +221,9 @@ class _Walker:
                                             for c in table.columns}
                 return _Private(Source(Scanned(table, self.context.leaf()), columns), {(rel, i): e for i, e in columns.items()})
             case FromSubquery(rel=rel, select=inner):
+                renamed = _renamed(item)
+                if renamed is not None:
+                    return _Public(renamed)
                 source = self.query(inner)
                 return _Private(source, {(rel, i): e for i, e in source.columns.items()})
             case FromPublic():
@@ -295,6 +298,28 @@ def _side(item: _Private, offset: int) -> tuple[Side, dict[tuple[int, int], Expr
 
 def _public_env(public: FromPublic, offset: int) -> dict[tuple[int, int], Expr]:
     return {(public.rel, c.number): Col(type=c.type, rel=0, col=offset + place, name=c.name) for place, c in enumerate(public.columns, 1)}
+
+
+def _renamed(item: FromSubquery) -> FromPublic | None:
+    """(VALUES …) k(key), or a subquery that only picks columns of a public relation: the relation itself, under other names."""
+    inner = item.select
+    if isinstance(inner, SetOperation) or inner.grouped or inner.distinct or len(inner.sources) != 1:
+        return None
+    public = inner.sources[0]
+    if isinstance(public, FromSubquery):
+        public = _renamed(public) or public
+    if not isinstance(public, FromPublic) or (inner.where, inner.limit, inner.offset) != (None, None, None):
+        return None
+    places = {c.number: place for place, c in enumerate(public.columns, 1)}
+    picked = [t.expr for t in inner.targets]
+    if not all(isinstance(e, Col) and e.rel == public.rel and e.col in places for e in picked):
+        return None
+    chosen = [e.col for e in picked if isinstance(e, Col)]
+    columns = tuple(replace(public.columns[places[number] - 1], name=t.name, number=i)
+                    for i, (number, t) in enumerate(zip(chosen, inner.targets, strict=True), 1))
+    unique = tuple(tuple(chosen.index(n) + 1 for n in key) for key in public.unique if set(key) <= set(chosen))
+    listed = None if public.rows is None else tuple(tuple(row[places[n] - 1] for n in chosen) for row in public.rows)
+    return FromPublic(item.rel, item.alias, columns, unique, listed, (*public.identity, *(str(n) for n in chosen)))
 
 
 def _visible(env: Env) -> dict[int, Expr]:

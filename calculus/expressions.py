@@ -126,7 +126,8 @@ def _listed(expr: Expr) -> None:
     if fn is None:
         return
     arguments = 2 if isinstance(expr, AnyOf) else len(expr.args)
-    if fn not in FUNCTIONS or len(names(fn)[2]) != arguments:
+    declared = 1 if fn.startswith("cast(") else len(names(fn)[2])  # from, and to
+    if fn not in FUNCTIONS or declared != arguments:
         raise NoRule(f"{_word(fn)} {show.signature(fn)} has no rule", position=position(expr.loc),
                      detail="Only functions and operators that are known to be safe are evaluated on private rows.",
                      hint="Compute the value inside the executable, or use a listed function.")

@@ -82,7 +82,7 @@ def log(value: int) -> float:
 def signature(fn: str) -> str:
     """A function's name and types as messages quote it."""
     schema, name, types = names(fn)
-    return f"{name if schema == 'pg_catalog' else f'{schema}.{name}'}({', '.join(types)})"
+    return f"{name if schema in ('pg_catalog', '') else f'{schema}.{name}'}({', '.join(types)})"
 
 
 def number(value: Fraction | int) -> str:
