@@ -130,7 +130,7 @@ def compared(query: Query, released: list[tuple[Any, ...]], ordinary: list[tuple
     for i, aggregate in enumerate(query.aggs):
         # of nothing, PostgreSQL has no sum, and a release has 0: whether there is something is not public; and an average within
         # a range of one value is that value
-        nothing = {key: 0 if aggregate.fn in ("count", "sum") else None for key in ours}
+        nothing = dict.fromkeys(ours, 0 if aggregate.fn in ("count", "sum") else None)
         if aggregate.fn not in ("count", "sum") and len({values[i] for values in ours.values()}) == 1:
             nothing = {key: values[i] for key, values in ours.items()}
         for key, values in ours.items():

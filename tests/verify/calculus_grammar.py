@@ -1,20 +1,14 @@
-"""Random statements over the whole grammar that the calculus speaks, written as an analyst would write them.
-
-A table is written @name@, so that one text serves the foreign table and the ordinary one with the same rows.
-"""
+"""Random statements over the whole grammar that the calculus speaks, written as an analyst would write them."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from .calculus_expressions import NUMBERS, PLATES, RANGES, Col, Expressions, Rel
-from .calculus_world import TABLES
+from .calculus_expressions import PLATES, Rel
+from .calculus_relations import TABLE, Relations
 
 __all__ = ["Agg", "Grammar", "Query"]
-
-_TABLE = re.compile(r"@(\w+)@")
 
 
 @dataclass(frozen=True)
@@ -51,267 +45,34 @@ class Query:
         wanted += [f"{c} AS c{i}" for i, c in enumerate(columns if columns is not None else [a.sql() for a in self.aggs])]
         group = f" GROUP BY {', '.join(self.keys)}" if self.keys else ""
         if self.argmax and columns is None:
+            if self.aggs[0] == Agg("count") and len(self.body) % 2:
+                return f"{self.head}SELECT privid.argmax({self.keys[0]}) AS k0 {self.body}"
             return f"{self.head}SELECT {self.keys[0]} AS k0 {self.body}{group} ORDER BY {self.aggs[0].sql()} DESC LIMIT 1"
         return f"{self.head}SELECT {', '.join(wanted)} {self.body}{group}"
 
     @property
     def tables(self) -> list[str]:
-        return sorted(set(_TABLE.findall(self.head + self.body)))
+        return sorted(set(TABLE.findall(self.head + self.body)))
 
     @property
     def claimed(self) -> str:
         """Over the foreign tables."""
-        return _TABLE.sub(r"\1", self.sql())
+        return TABLE.sub(r"\1", self.sql())
 
     def true(self, columns: Sequence[str] | None = None) -> str:
         """Over the ordinary tables, for each world z.world."""
-        return _TABLE.sub(r"(SELECT chunk, plate, v, w, red, size FROM truth_\1 WHERE world = z.world)", self.sql(columns))
+        return TABLE.sub(r"(SELECT chunk, plate, v, w, red, size FROM truth_\1 WHERE world = z.world)", self.sql(columns))
 
     def over(self, prefix: str, columns: Sequence[str] | None = None) -> str:
         """Over tables with a prefix."""
-        return _TABLE.sub(rf"{prefix}\1", self.sql(columns))
-
-
-BASE = (Col("chunk", "time"), Col("plate", "text"), Col("v", "num"), Col("w", "num"), Col("red", "bool"), Col("size", "enum"))
+        return TABLE.sub(rf"{prefix}\1", self.sql(columns))
 
 
 @dataclass
-class Grammar(Expressions):
-    """Draws statements; `tables` may be restricted, as may the operators."""
+class Grammar(Relations):
+    """Draws whole statements."""
 
-    tables: Sequence[str] = tuple(TABLES)
-    operators: Sequence[str] = ("filter", "group", "distinct", "limit", "union all", "union", "setop", "join", "public join", "view")
     aggregates: Sequence[str] = ("count", "count value", "count distinct", "sum", "sum", "avg", "var")
-    numbered: int = 0
-    ctes: list[str] = field(default_factory=list)
-
-    def name(self, stem: str) -> str:
-        self.numbered += 1
-        return f"{stem}{self.numbered}"
-
-    # Relations
-
-    def table(self) -> Rel:
-        name = self.rng.choice(list(self.tables))
-        site = TABLES[name]
-        stride = "+" if site.step > site.size else "-" if site.step < site.size else "0"
-        return Rel(f"@{name}@", BASE, frozenset({"table", f"stride {stride}"} | ({"pad"} if site.pad else set())))
-
-    def relation(self, depth: int) -> Rel:
-        if depth == 0:
-            return self.table()
-        build: dict[str, Callable[[int], Rel]] = {
-            "filter": self.filtered, "group": self.grouped, "distinct": self.distinct, "limit": self.limited, "union all": self.union_all,
-            "union": self.union, "setop": self.setop, "join": self.joined, "public join": self.public_joined, "view": self.filtered}
-        return build[self.rng.choice(list(self.operators))](depth)
-
-    def source(self, rel: Rel, alias: str) -> str:
-        """A relation in FROM: a table, a subquery, or a CTE."""
-        if rel.sql.startswith("@"):
-            return f"{rel.sql} AS {alias}"
-        if self.chance(0.15):
-            name = self.name("c")
-            self.ctes.append(f"{name} AS ({rel.sql})")
-            return f"{name} AS {alias}"
-        return f"({rel.sql}) AS {alias}"
-
-    def filtered(self, depth: int) -> Rel:
-        """SELECT expressions FROM … WHERE."""
-        below = self.relation(depth - 1)
-        columns, cols, forms = [], [], set(below.forms) | {"project"}
-        for c in below.cols:
-            if self.chance(0.85) or c.name == "plate" or len(below.cols) == 1:
-                columns.append(c.name)
-                cols.append(c)
-        if not cols:
-            columns, cols = [below.cols[0].name], [below.cols[0]]
-        if self.chance(0.5) and below.of("num"):
-            name = self.name("x")
-            columns.append(f"{self.number(below)} AS {name}")
-            cols.append(Col(name, "num"))
-            forms.add("expression")
-        if self.chance(0.15) and below.of("text"):
-            name = self.name("t")
-            columns.append(f"{self.text(below)} AS {name}")
-            cols.append(Col(name, "text"))
-        if self.chance(0.2) and below.of("time"):
-            name = self.name("b")
-            columns.append(f"{self.bin(below)} AS {name}")
-            cols.append(Col(name, "bin"))
-        where, more = self.where(below, 0.8)
-        source = self.source(below, "q")
-        return Rel(f"SELECT {', '.join(columns)} FROM {source}{where}", tuple(cols), frozenset(forms | more), below.depth + 1)
-
-    def grouped(self, depth: int) -> Rel:
-        """GROUP BY an untrusted key, a bin, or both, with aggregates and HAVING."""
-        below = self.relation(depth - 1)
-        keys: list[tuple[str, Col]] = []
-        forms = set(below.forms) | {"nested group"}
-        plain = below.of("text", "enum", "bool", "num") if self.chance(0.2) else below.of("text", "enum")
-        if plain and self.chance(0.85):
-            c = self.rng.choice(plain)
-            keys.append((c.name, c))
-            forms.add("group by key")
-        if below.of("time", "bin") and (not keys or self.chance(0.3)):
-            keys.append((self.bin(below), Col(self.name("b"), "bin")))
-            forms.add("group by bin")
-        if self.chance(0.1) and below.of("bool"):
-            keys.append(("red", Col("red", "bool"))) if any(c.name == "red" for c in below.cols) else None
-        keys = list({e: (e, c) for e, c in keys}.values())
-        aggs: list[tuple[str, Col]] = []
-        for _ in range(self.rng.choice((1, 1, 2, 3))):
-            expression, kind, form = self.inner_aggregate(below)
-            aggs.append((expression, Col(self.name("n"), kind)))
-            forms.add(form)
-        having = ""
-        if self.chance(0.35):
-            having = f" HAVING {self.having(below)}"
-            forms.add("having")
-        where, more = self.where(below, 0.3)
-        columns = [f"{e} AS {c.name}" for e, c in (*keys, *aggs)]
-        group = f" GROUP BY {', '.join(e for e, _ in keys)}" if keys else ""
-        return Rel(f"SELECT {', '.join(columns)} FROM {self.source(below, 'q')}{where}{group}{having}",
-                   tuple(c for _, c in (*keys, *aggs)), frozenset(forms | more), below.depth + 1)
-
-    def inner_aggregate(self, below: Rel) -> tuple[str, str, str]:
-        """Expression, kind and form of an aggregate that is an intermediate step."""
-        kind = self.rng.choice(("count", "count", "count value", "count distinct", "sum", "max", "min", "spread", "avg", "var", "last",
-                                "gap"))
-        if kind == "count" or not below.of("num", "text"):
-            return "count(*)", "num", "inner count"
-        if kind in ("last", "gap") and below.of("time"):
-            c = self.rng.choice(below.of("time")).name
-            return (f"max({c})", "moment", "inner max") if kind == "last" else \
-                (f"extract(epoch FROM max({c}) - min({c}))", "num", "inner first to last")
-        if kind in ("count value", "count distinct"):
-            c = self.rng.choice(below.of("num", "text")).name
-            value = c if self.chance(0.6) else f"nullif({c}, {c})" if self.chance(0.1) else c
-            return f"count({'DISTINCT ' if kind == 'count distinct' else ''}{value})", "num", f"inner {kind}"
-        if not below.of("num"):
-            return "max(plate)" if any(c.name == "plate" for c in below.cols) else "count(*)", \
-                "text" if any(c.name == "plate" for c in below.cols) else "num", "inner max"
-        value = self.ranged(below) if self.chance(0.7) else self.number(below)
-        if kind == "spread":
-            return f"max({value}) - min({value})", "num", "inner spread"
-        if kind == "var":
-            return f"{self.rng.choice(('var_pop', 'stddev_samp'))}({value})", "num", "inner var"
-        if kind in ("last", "gap"):
-            kind = "max"
-        return f"{kind}({value})", "num", f"inner {kind}"
-
-    def having(self, below: Rel) -> str:
-        choices = [f"count(*) {self.rng.choice(('=', '>=', '<=', '>', '<', '<>'))} {self.rng.choice((1, 2, 2, 3))}"]
-        if below.of("num"):
-            c = self.ranged(below)
-            choices += [f"max({c}) > {self.rng.choice(NUMBERS)}", f"sum({c}) BETWEEN 1 AND 20", f"avg({c}) < 4", f"min({c}) >= 2"]
-        if any(c.name == "plate" for c in below.cols):
-            choices.append("count(DISTINCT plate) >= 2")
-        return self.rng.choice(choices)
-
-    def distinct(self, depth: int) -> Rel:
-        below = self.relation(depth - 1)
-        kept = self.some(below.cols)
-        where, more = self.where(below, 0.3)
-        return Rel(f"SELECT DISTINCT {', '.join(c.name for c in kept)} FROM {self.source(below, 'q')}{where}", kept,
-                   below.forms | {"distinct"} | more, below.depth + 1)
-
-    def limited(self, depth: int) -> Rel:
-        below = self.relation(depth - 1)
-        kept = self.some(below.cols)
-        order = list(kept)
-        self.rng.shuffle(order)
-        sort = ", ".join(f"{c.name}{self.rng.choice(('', '', ' DESC'))}" for c in order)
-        offset = f" OFFSET {self.rng.choice((1, 2))}" if self.chance(0.2) else ""
-        where, more = self.where(below, 0.3)
-        return Rel(f"SELECT {', '.join(c.name for c in kept)} FROM {self.source(below, 'q')}{where} ORDER BY {sort} "
-                   f"LIMIT {self.rng.choice((1, 2, 3, 5, 8))}{offset}", kept,
-                   below.forms | {"limit"} | ({"offset"} if offset else set()) | more, below.depth + 1)
-
-    def some(self, cols: Sequence[Col]) -> tuple[Col, ...]:
-        kept = tuple(c for c in cols if self.chance(0.6))
-        return kept or (cols[0],)
-
-    def sides(self, depth: int, number: int) -> tuple[list[Rel], list[str], tuple[Col, ...]]:
-        """Relations with the same columns, as SELECTs."""
-        below = [self.relation(self.rng.randrange(depth)) for _ in range(number)]
-        kinds = [k for k in ("time", "text", "num", "bool") if all(r.of(k) for r in below) and (k in ("text", "num") or self.chance(0.5))]
-        if not kinds:
-            below = [self.table() for _ in range(number)]
-            kinds = ["text", "num"]
-        cols = tuple(Col({"time": "chunk", "text": "plate", "num": "v", "bool": "red"}[k], k) for k in kinds)
-        selects = []
-        literal = self.chance(0.3)
-        for i, r in enumerate(below):
-            chosen = [self.rng.choice(r.of(k)).name for k in kinds]
-            shown = [f"{a}{'::float8' if c.kind == 'num' else ''} AS {c.name}" for a, c in zip(chosen, cols, strict=True)]
-            if literal:
-                shown.append(f"'{'abc'[i]}' AS side")
-            where, _ = self.where(r, 0.3)
-            selects.append(f"SELECT {', '.join(shown)} FROM {self.source(r, 'q')}{where}")
-        return below, selects, cols + ((Col("side", "text"),) if literal else ())
-
-    def combined(self, depth: int, word: str, form: str, number: int = 2) -> Rel:
-        below, selects, cols = self.sides(depth, number)
-        cameras = {TABLES[t].camera for r in below for t in _TABLE.findall(r.sql)}
-        forms = frozenset().union(*(r.forms for r in below)) | {form} | ({"two cameras"} if len(cameras) > 1 else set())
-        return Rel(f" {word} ".join(selects), cols, forms, max(r.depth for r in below) + 1)
-
-    def union_all(self, depth: int) -> Rel:
-        return self.combined(depth, "UNION ALL", "union all", self.rng.choice((2, 2, 3)))
-
-    def union(self, depth: int) -> Rel:
-        return self.combined(depth, "UNION", "union")
-
-    def setop(self, depth: int) -> Rel:
-        word = self.rng.choice(("INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL"))
-        return self.combined(depth, word, word.lower())
-
-    def joined(self, depth: int) -> Rel:
-        """Two relations joined on plate, then grouped by it."""
-        left, right = (self.with_plate(self.relation(self.rng.randrange(depth))) for _ in range(2))
-        kind = self.rng.choice(("JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"))
-        forms = left.forms | right.forms | {kind.lower()}
-        cameras = {TABLES[t].camera for r in (left, right) for t in _TABLE.findall(r.sql)}
-        if len(cameras) > 1:
-            forms |= {"two cameras"}
-        numbers = [f"{a}.{c.name}" for a, r in (("a", left), ("b", right)) for c in r.of("num")] or ["1"]
-        value = self.rng.choice(numbers)
-        if len(numbers) > 1 and self.chance(0.3):
-            value = f"{value} * {self.rng.choice(numbers)}"
-        lo, hi = self.rng.choice(RANGES)
-        aggregate = self.rng.choice(("count(*)", f"max(range({value}, {lo}, {hi}))", f"avg(range({value}, {lo}, {hi}))",
-                                     f"sum(range({value}, {lo}, {hi}))", f"count({value})", f"min(range({value}, {lo}, {hi}))",
-                                     "count(DISTINCT a.plate)"))
-        key = {"RIGHT JOIN": "b.plate", "FULL JOIN": "plate"}.get(kind, "a.plate")
-        on = "USING (plate)" if kind == "FULL JOIN" or self.chance(0.3) else "ON a.plate = b.plate"
-        where = ""
-        if kind == "LEFT JOIN" and self.chance(0.3):
-            where = " WHERE b.plate IS NULL"
-            forms |= {"anti join"}
-        elif self.chance(0.15):
-            where = f" WHERE {key} IN ('A', 'B', 'D')"
-        having = f" HAVING count(*) {self.rng.choice(('>=', '=', '<='))} {self.rng.choice((1, 2))}" if self.chance(0.15) else ""
-        name = self.name("n")
-        sides = f"{self.source(left, 'a')} {kind} {self.source(right, 'b')} {on}"
-        return Rel(f"SELECT {key} AS plate, {aggregate} AS {name} FROM {sides}{where} GROUP BY {key}{having}",
-                   (Col("plate", "text"), Col(name, "num")),
-                   forms | ({"having"} if having else set()), max(left.depth, right.depth) + 1)
-
-    def with_plate(self, rel: Rel) -> Rel:
-        return rel if any(c.name == "plate" for c in rel.cols) else self.table()
-
-    def public_joined(self, depth: int) -> Rel:
-        """Each row with its row of a public table."""
-        below = self.with_plate(self.relation(depth - 1))
-        public, unique = ("plates", True) if self.chance(0.9) else ("tolls", False)
-        kind = self.rng.choice(("JOIN", "LEFT JOIN"))
-        kept = self.some([c for c in below.cols if c.name not in ("owner", "weight")])
-        columns = [f"a.{c.name}" for c in kept] + (["p.owner", "p.weight"] if unique else ["p.toll AS weight"])
-        cols = (*kept, *((Col("owner", "text"),) if unique else ()), Col("weight", "num"))
-        return Rel(f"SELECT {', '.join(columns)} FROM {self.source(below, 'a')} {kind} {public} p ON p.plate = a.plate", cols,
-                   below.forms | {"public join" if unique else "public join, not unique"}, below.depth + 1)
-
-    # Releases
 
     def release(self, depth: int | None = None) -> Query:
         """A whole statement."""
@@ -331,9 +92,10 @@ class Grammar(Expressions):
         if listing is not None:
             key, values = listing
             where, more = self.where(below, 0.0)
-            key_list = ", ".join(f"('{x}')" for x in values)
-            body = f"FROM (VALUES {key_list}) AS k(key) LEFT JOIN {self.source(below, 'q')} ON q.{key} = k.key"
-            keys = ["k.key"]
+            public, form = self.public_keys(values)
+            forms.add(form)
+            body = f"FROM {public} LEFT JOIN {self.source(below, 'q')} ON q.{key} = k.key"
+            keys = ["k.keeper" if form == "keys by public table" and self.chance(0.3) else "k.key"]
         else:
             where, more = self.where(below, 0.4, *declared)
             body = f"FROM {self.source(below, 'q')}{where}"
@@ -359,7 +121,6 @@ class Grammar(Expressions):
                 forms.add("release by side")
                 return None
             if not keys and self.chance(0.2):
-                forms.add("keys by left join")
                 return c.name, values
             listed = ", ".join(f"'{x}'" for x in values)
             declared.append(self.rng.choice((f"{c.name} IN ({listed})", f"{c.name} = ANY (ARRAY[{listed}])")))

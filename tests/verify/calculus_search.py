@@ -88,7 +88,9 @@ def levels(select: Any) -> int:
 def _from_levels(rel: Any) -> int:
     if rel["kind"] == "join":
         return max(_from_levels(rel["left"]), _from_levels(rel["right"]))
-    return 1 + levels(rel["select"]) if rel["kind"] == "subquery" else 0
+    if rel["kind"] != "subquery" or [r["kind"] for r in rel["select"].get("from", ())] == ["values"]:
+        return 0  # VALUES with names for its columns is a subquery to PostgreSQL
+    return 1 + levels(rel["select"])
 
 
 #: as a cast to text spells them, and as the type's output function does, which is what keys are compared with
@@ -210,7 +212,8 @@ class Searcher:
             if claim is None:
                 continue
             try:
-                finding = self.search(query, claim, **options)
+                # some statements are searched much longer
+                finding = self.search(query, claim, **(options or {"rounds": 25 if self.rng.random() < 0.1 else 4}))
             except psycopg.Error as error:
                 self.failed(error, query.true())
                 continue
