@@ -15,7 +15,7 @@ from privid.cli.main import COMMANDS
 from privid.sandbox.executable import Kind, classify
 from tests.conftest import write_video
 
-from .pages import DOCS, PAGES, REPOSITORY, blocks, code
+from .pages import DOCS, PAGES, REPOSITORY, blocks, code, rows
 
 ROOMS = "|".join(sorted(p.name for p in REPOSITORY.iterdir() if p.is_dir() and not p.name.startswith(".") and p.name != "build"))
 pages = pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
@@ -150,3 +150,8 @@ def test_every_python_module_on_the_pages_can_be_uploaded(path: Path) -> None:
 def test_the_form_that_the_refusal_of_undeclared_keys_suggests_is_accepted(street: Any) -> None:
     form = "SELECT key, count(kind) FROM (VALUES ('car'), ('person')) k(key) LEFT JOIN passers ON kind = key GROUP BY key"
     assert "over 2 keys" in "\n".join(row[0] for row in street.run(f"EXPLAIN {form}"))
+
+
+def test_every_benchmark_is_described() -> None:
+    assert {p.name for p in (REPOSITORY / "bench").glob("*.py")} == {
+        span for row in rows((REPOSITORY / "bench" / "README.md").read_text()) for span in code(row[0]) if span.endswith(".py")}
