@@ -53,6 +53,12 @@ CREATE FUNCTION privid.invoker() RETURNS text LANGUAGE sql STABLE PARALLEL SAFE
               ELSE pg_catalog.current_setting('role') END;
 COMMENT ON FUNCTION privid.invoker() IS 'who asked, seen from inside a function that runs with other rights';
 
+-- pg_dump's scripts set this, and only a superuser can restore the extension's tables.
+CREATE FUNCTION privid.is_restoring() RETURNS boolean LANGUAGE sql STABLE
+  RETURN pg_catalog.current_setting('check_function_bodies') = 'off'
+     AND (SELECT r.rolsuper FROM pg_catalog.pg_roles r WHERE r.rolname = session_user);
+COMMENT ON FUNCTION privid.is_restoring() IS 'whether a dump is being restored, which brings its history along';
+
 CREATE FUNCTION privid.write_history(chain text, who text, camera text, event text, details jsonb) RETURNS bigint
   LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
@@ -178,7 +184,7 @@ END
 $$;
 COMMENT ON FUNCTION privid.note_share() IS 'trigger that writes shares to privid.history';
 CREATE TRIGGER note_share AFTER INSERT OR UPDATE OF epsilon ON privid.share_grants FOR EACH ROW
-  WHEN (pg_catalog.current_setting('check_function_bodies') = 'on') EXECUTE FUNCTION privid.note_share();
+  WHEN (NOT privid.is_restoring()) EXECUTE FUNCTION privid.note_share();
 COMMENT ON TRIGGER note_share ON privid.share_grants IS 'shares are told in privid.history, unless a dump is being restored';
 
 CREATE FUNCTION privid.grant_budget(camera text, role text, epsilon numeric) RETURNS void
@@ -307,8 +313,8 @@ COMMENT ON FUNCTION privid.reconcile_cameras(text, boolean) IS 'writes to privid
 CREATE FUNCTION privid.note_definitions() RETURNS event_trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-  -- A dump that is being restored brings its history along. Whoever pretends to restore is found out at the next occasion.
-  IF current_setting('check_function_bodies') = 'on' THEN
+  -- A superuser who only pretends to restore is found out at the next occasion.
+  IF NOT privid.is_restoring() THEN
     PERFORM privid.reconcile_cameras(TG_TAG, true);
   END IF;
 END

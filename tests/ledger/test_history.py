@@ -46,10 +46,17 @@ def test_a_statement_that_is_rolled_back_leaves_no_entry(database: Database) -> 
 
 def test_a_change_made_while_nobody_looked_is_told_at_the_next_occasion(database: Database) -> None:
     database.create_server(camera())
-    database.rows("SET check_function_bodies = off; ALTER SERVER campus OPTIONS (SET epsilon '5')", user="olga")
+    database.rows("SET check_function_bodies = off; ALTER SERVER campus OPTIONS (SET epsilon '5')")
     assert [row[2] for row in events(database)] == ["created"]
     database.ledger.register(camera())
     assert events(database)[1:] == [("unseen", "campus", "altered")]
+
+
+def test_an_owner_cannot_pretend_to_restore_a_dump(database: Database) -> None:
+    database.create_server(camera())
+    database.rows("SET check_function_bodies = off; ALTER SERVER campus OPTIONS (SET epsilon '5')", user="olga")
+    database.rows("SET check_function_bodies = off; SELECT privid.grant_budget('campus', 'ana', 1)", user="olga")
+    assert events(database)[1:] == [("olga", "campus", "altered"), ("olga", "campus", "share granted")]
 
 
 def test_the_engine_does_not_wait_for_an_owners_open_transaction(database: Database) -> None:
