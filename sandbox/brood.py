@@ -30,7 +30,7 @@ from . import filter as system_calls
 from . import syscalls
 from .cgroups import Group, Hierarchy
 from .command import ENVIRONMENT
-from .run import Limits
+from .run import Limits, prefer
 from .verify import Refused, Seen, check_alone, check_apart, look, seems_ready
 
 __all__ = ["Brood", "Child", "NotWarm"]
@@ -101,8 +101,7 @@ class Brood:
             self._settle(count, hierarchy, limits, name, uid, gid, root, zygote)
             for child in self._made:
                 self._furnish(child, limits, uid, gid)
-                if cores is not None:
-                    os.sched_setaffinity(child.seen.pid, cores)
+                prefer(child.seen.pid, cores)
         except (OSError, Refused, ValueError, IndexError, NotWarm) as error:
             self.close()
             raise NotWarm(str(error)) from None
@@ -156,9 +155,6 @@ class Brood:
                 raise NotWarm("the zygote could not be killed")
             time.sleep(0.001)
         for child in self._made:
-            # again, for only now is there nobody left who could have done anything to it
-            if look(child.seen.pid, uid=uid, gid=gid, root=home, filters=_FILTERS) != child.seen:
-                raise Refused("it has changed")
             check_alone(child.seen.pid)
             if child.group.processes() != {child.seen.pid} or not child.group.frozen():
                 raise Refused("it is not alone in its group")

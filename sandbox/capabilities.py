@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import shutil
@@ -16,7 +17,8 @@ from privid.errors import PrividError
 from . import filter as system_calls
 from .cgroups import find_hierarchy
 from .command import find_bwrap
-from .runtime import find_runtime
+from .runtime import DEFAULT_RUNTIME, RUNTIMES, find_runtime
+from .syscalls import KCMP_KINDS, kcmp, new_tmpfs
 
 __all__ = ["Finding", "Status", "lanes", "survey"]
 
@@ -52,8 +54,8 @@ def lanes() -> int:
 
 def survey() -> list[Finding]:
     """Everything the sandbox depends on, tried rather than looked up where that is possible."""
-    checks: tuple[Callable[[], Finding], ...] = (_bubblewrap, _user_namespaces, _apparmor, _seccomp, _control_groups, _users, _runtime,
-                                                 _cores, _memory, _scratch)
+    checks: tuple[Callable[[], Finding], ...] = (_bubblewrap, _user_namespaces, _apparmor, _seccomp, _control_groups, _warm_starts, _users,
+                                                 _runtime, _cores, _priorities, _memory, _scratch)
     return [check() for check in checks]
 
 
@@ -121,6 +123,36 @@ def _control_groups() -> Finding:
     return Finding(name, Status.PASS, f"version {hierarchy.version}, memory and pids")
 
 
+def _warm_starts() -> Finding:
+    name, remedy = "warm starts", "Programs work without, but each run imports its libraries anew."
+    if os.geteuid() != 0:
+        return Finding(name, Status.CAUTION, "need root", f"Run the engine as root. {remedy}")
+    hierarchy = find_hierarchy()
+    if hierarchy is None or hierarchy.stroke is None:
+        return Finding(name, Status.CAUTION, "need control groups that can be frozen and killed at one stroke",
+                       f"Mount cgroup2 on a kernel of version 5.14 or later. {remedy}")
+    hierarchy.leave()
+    try:
+        kcmp(os.getpid(), os.getpid(), KCMP_KINDS["memory"])
+        os.close(new_tmpfs({"size": "4096"}, 0))
+    except (OSError, AttributeError) as error:
+        return Finding(name, Status.CAUTION, f"this kernel or C library lacks a call: {error}",
+                       f"Use a kernel with CONFIG_KCMP and a C library of version 2.36 or later. {remedy}")
+    return Finding(name, Status.PASS, f"children are frozen and verified in {hierarchy.stroke.parent}")
+
+
+def _priorities() -> Finding:
+    name = "priorities"
+    before = os.sched_getscheduler(0)
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+        os.sched_setscheduler(0, before, os.sched_param(0))
+    except OSError:
+        return Finding(name, Status.CAUTION, "slots cannot be given precedence: on a busy machine they begin late",
+                       "Run the engine as root with CAP_SYS_NICE, or keep other work off this machine.")
+    return Finding(name, Status.PASS, "slots begin on time whatever else runs")
+
+
 def _users() -> Finding:
     if os.geteuid() == 0:
         return Finding("users", Status.PASS, "every lane runs as a user of its own")
@@ -130,9 +162,19 @@ def _users() -> Finding:
 
 def _runtime() -> Finding:
     try:
-        return Finding("runtime", Status.PASS, str(find_runtime().root))
+        root = find_runtime(DEFAULT_RUNTIME).root
+        return Finding("runtime", Status.PASS, f"{', '.join(_built())} in {root.parent}")
     except PrividError as error:
         return Finding("runtime", Status.FAIL, error.message, error.hint or "")
+
+
+def _built() -> list[str]:
+    found = []
+    for name in RUNTIMES:
+        with contextlib.suppress(PrividError):
+            find_runtime(name)
+            found.append(name)
+    return found
 
 
 def _cores() -> Finding:

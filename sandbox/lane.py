@@ -86,12 +86,14 @@ class Lane:
 
     def announce(self, program: Program, slots: int) -> None:
         """So many slots of this program will come; what can be made ready for them is."""
+        if program.runtime not in self._roots:
+            threading.Thread(target=self._root_of, args=(program.runtime,), name=f"lane-{self.index}-root", daemon=True).start()
         if self._nurse is not None and program.warm and program.kind is Kind.MODULE:
             self._nurse.announce(program, slots)
 
     def ready(self, program: Program) -> bool:
         """Whether a slot of this program could begin now."""
-        return self._nurse is None or self._nurse.ready(program)
+        return program.runtime in self._roots and (self._nurse is None or self._nurse.ready(program))
 
     def dismiss(self, program: Program) -> None:
         """No more slots of this program will come."""

@@ -70,9 +70,10 @@ class WarmRun:
             os.write(self._child.kill, b"1")
 
     def result(self, outcome: Outcome, started: float) -> RunResult:
+        ended = time.monotonic()
         size = os.fstat(self._child.errors).st_size
         tail = os.pread(self._child.errors, self._limits.stderr, max(0, size - self._limits.stderr))
-        return RunResult(outcome, uncopied(self._stdout) if outcome is Outcome.OK else b"", tail, started)
+        return RunResult(outcome, uncopied(self._stdout) if outcome is Outcome.OK else b"", tail, started, ended)
 
     def bury(self) -> None:
         """Free what the run held; what it pinned stays until its whole brood is closed."""

@@ -29,7 +29,7 @@ def test_a_built_runtime_is_found_at_once_and_is_complete_and_closed() -> None:
 
 def test_the_command_prints_the_path_of_the_runtime() -> None:
     done = subprocess.run([sys.executable, "-m", "privid.sandbox.runtime"], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == str(build_runtime().root)
+    assert done.stdout.splitlines() == [str(build_runtime(name).root) for name in ("python", "none")]
 
 
 def test_a_missing_runtime_says_how_to_build_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -50,8 +50,8 @@ def test_another_list_of_packages_is_another_runtime(monkeypatch: pytest.MonkeyP
 
 def test_the_survey_names_every_need_and_finds_the_sandbox_working() -> None:
     findings = {finding.name: finding for finding in survey()}
-    assert set(findings) == {"bubblewrap", "user namespaces", "AppArmor", "seccomp", "control groups", "users", "runtime", "cores", "RAM",
-                             "/dev/shm"}
+    assert set(findings) == {"bubblewrap", "user namespaces", "AppArmor", "seccomp", "control groups", "warm starts", "users", "runtime",
+                             "cores", "priorities", "RAM", "/dev/shm"}
     for name in ("bubblewrap", "seccomp", "runtime"):
         assert findings[name].status is Status.PASS
     for finding in findings.values():
