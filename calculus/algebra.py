@@ -15,11 +15,13 @@ from .expressions import Scope, conjuncts
 from .inline import Env, Inliner
 from .joins import JoinedRows, Listed, LookedUp, Side
 from .rules import distinct, except_rows, intersect, limit
+from .rules.clamp import bare
 from .sources import Context, Finished, Grouped, Scanned, Source, United, column, finish, materialise
 from .tree import (
     Aggregate,
     Argmax,
     Col,
+    Const,
     Expr,
     FromItem,
     FromJoin,
@@ -27,6 +29,7 @@ from .tree import (
     FromPublic,
     FromSubquery,
     FromTable,
+    PublicColumn,
     Query,
     Select,
     SetOperation,
@@ -202,8 +205,9 @@ class _Walker:
             raise _no_source()
         found.sort(key=lambda item: isinstance(item, _Public))
         together = found[0]
+        loc = max((item.loc for item in items if isinstance(item, FromJoin)), default=-1)
         for other in found[1:]:
-            together = self.join(together, other, "inner", None, -1)
+            together = self.join(together, other, "inner", None, loc)
         if conditions and isinstance(together, _Private):
             inline = Inliner(together.env)
             wanted = [part for on in conditions for part in conjuncts(inline(on))]
@@ -303,7 +307,14 @@ def _public_env(public: FromPublic, offset: int) -> dict[tuple[int, int], Expr]:
 def _renamed(item: FromSubquery) -> FromPublic | None:
     """(VALUES …) k(key), or a subquery that only picks columns of a public relation: the relation itself, under other names."""
     inner = item.select
-    if isinstance(inner, SetOperation) or inner.grouped or inner.distinct or len(inner.sources) != 1:
+    if isinstance(inner, SetOperation) or inner.grouped or inner.distinct:
+        return None
+    if not inner.sources and inner.where is None and inner.targets:
+        # VALUES with one row has become a SELECT of constants
+        row = tuple(t.expr for t in inner.targets)
+        columns = tuple(PublicColumn(t.name, t.expr.type, i, False) for i, t in enumerate(inner.targets, 1))
+        return FromPublic(item.rel, item.alias, columns, (), (row,), ()) if all(isinstance(bare(e), Const) for e in row) else None
+    if len(inner.sources) != 1:
         return None
     public = inner.sources[0]
     if isinstance(public, FromSubquery):

@@ -24,19 +24,29 @@ from .builders import (
     compare,
     const,
     count,
+    equal,
+    grouped,
     in_list,
+    join,
+    mean,
     position,
+    relation,
     request,
+    rows,
+    scan,
     select,
     subquery,
     table,
     total,
     trunc,
+    union_all,
+    values,
 )
 
 OTHER = {"kind": "other", "what": "function", "loc": 21}
 JOIN = {"kind": "join", "join": "inner", "left": {"kind": "table", "rel": 1, "table": 0}, "right": {"kind": "table", "rel": 2, "table": 0},
         "on": None, "loc": 33}
+KEYED = join("inner", scan(0, 1), scan(0, 2), equal(col("plate"), col("plate", rel=2)), loc=33)
 FLOAT = "float8"
 
 #: what is wrong, the statement, the error, a part of its message, its position, a part of its hint
@@ -69,6 +79,28 @@ REFUSED: list[tuple[str, Json, type[PrividError], str, int | None, str]] = [
     ("a sum of floats in a subquery", select([count()], source=subquery(select(
         [aggregate("sum(float8)", col("speed"), type_=FLOAT, loc=9)], by=[col("plate")], targets=[("s", agg(0, FLOAT))]))), NoRule,
      "in a subquery without a range", 9, "sum(range("),
+    ("a join that is grouped by something else", select([count()], source=subquery(grouped([], by=[col("kind", loc=31)], source=KEYED))),
+     NoRule, "without a GROUP BY of the columns it joins on", 31, "GROUP BY a.plate"),
+    ("joined rows in a UNION", select([count()], source=subquery(union_all(rows(col("plate"), source=KEYED), rows(col("plate")),
+                                                                           types=["text"]))), NoRule, "joined rows have no rule before they are grouped", 33, "in the same subquery"),
+    ("a public table without a unique key", select([count()], source=join("inner", scan(), relation("plate", unique=()), equal(
+        col("plate"), position(1, "text", "plate", rel=4)), loc=33)), NoRule, 'join on "plates" (plate) has no rule', 33,
+     "unique constraint"),
+    ("VALUES with a key twice", select([count()], source=join("inner", scan(), values("A", "A"), equal(
+        col("plate"), position(1, "text", "key", rel=3)), loc=33)), NoRule, 'join on "k" (column1) has no rule', 33, "once"),
+    ("a full join with a public table", select([count()], source=join("full", scan(), relation("plate"), equal(
+        col("plate"), position(1, "text", "plate", rel=4)), loc=33)), NoRule, 'full join with "plates"', 33, "LEFT JOIN"),
+    ("a condition that drops keys of a public table", select([count()], by=[position(1, "text", "plate", rel=4)], where=compare(
+        "speed", ">", 3), source=join("left", relation("plate"), scan(), equal(position(1, "text", "plate", rel=4), col("plate")), loc=33)),
+     NoRule, "has no rule in WHERE", 33, "into ON"),
+    ("an average over keys without rows", select([mean(clamp(col("speed"), 0, 1), loc=9)], by=[position(1, "text", "key", rel=3)],
+                                                 source=join("left", values("A", "B"), scan(), equal(position(1, "text", "key", rel=3), col("plate")))), NoRule, "for keys without rows", 9,
+     "IS NOT NULL"),
+    ("argmax of an average", {**select([mean(clamp(col("speed"), 0, 1), loc=9)], by=[col("kind")]), "argmax": {"agg": 0, "of": [0]}},
+     NoRule, "argmax of avg", 9, "count(*)"),
+    ("argmax over undeclared keys", {**select([count()], by=[col("plate", loc=12)]), "argmax": {"agg": 0, "of": [0]}}, NoRule,
+     "without declared keys", 12, "IN"),
+    ("a median", select([aggregate("percentile_cont(float8,float8)", col("speed"), loc=9)]), NoRule, "percentile_cont", 9, "count(*)"),
     ("undeclared keys", select([count()], by=[col("plate", loc=12)]), NoRule, "GROUP BY plate has no rule without declared keys", 12,
      "WHERE plate IN ('a', 'b')"),
     ("keys declared for another column", select([count()], by=[col("plate", loc=12)], where=compare("speed", "=", 3)), NoRule,
