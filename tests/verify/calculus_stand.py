@@ -33,7 +33,7 @@ from privid.engine.wire import Malformed, pack_json, parse_body, read_message
 from privid.errors import EngineUnavailable, PrividError
 from privid.ledger import make_evaluate
 from privid.ledger.pool import Pool
-from privid.model import Executable, Footage, Key, Plan, Span, Table, VideoFile
+from privid.model import Evaluate, Executable, Footage, Key, Plan, Span, Table, VideoFile
 from privid.video.chunking import make_grid
 
 from .calculus_world import CAMERAS, COLUMNS, FPS, FRAMES, KIND, PUBLIC, SIZES, STARTS, TABLES
@@ -76,7 +76,13 @@ class Explainer:
         self.path.unlink(missing_ok=True)
 
     def plan(self, request: dict[str, Any]) -> Plan:
-        tables = [make_table(table, index, self.sources) for index, table in enumerate(request["tables"])]
+        return calculus.analyse(request, self.tables(request), Fraction(request["epsilon"]), self.evaluate(request))
+
+    def tables(self, request: dict[str, Any]) -> list[Table]:
+        return [make_table(table, index, self.sources) for index, table in enumerate(request["tables"])]
+
+    def evaluate(self, request: dict[str, Any]) -> Evaluate:
+        """By PostgreSQL, and once for each question."""
         slow = make_evaluate(self._pool, request["settings"])
 
         def evaluate(expressions: Sequence[str], table: Table, span: Span) -> list[Key]:
@@ -85,7 +91,7 @@ class Explainer:
                 self._known[key] = slow(expressions, table, span)
             return self._known[key]
 
-        return calculus.analyse(request, tables, Fraction(request["epsilon"]), evaluate)
+        return evaluate
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
