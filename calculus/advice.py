@@ -22,7 +22,9 @@ def hints(release: Release, cells: Cells, drafts: Sequence[Draft], outputs: Sequ
     for one, output in zip(drafts, outputs, strict=True):
         if not output.scale:
             continue
-        if one.mechanism == average.MECHANISM:
+        if one.mechanism == average.MECHANISM and output.scales[0]:
+            yield (f"If the number of rows is known beforehand, sum({show.expression(one.agg.args[0])}) divided by it outside needs no "
+                   "noise on the count.")
             yield (f"The error of {show.aggregate(one.agg)} falls with the number of rows: {4.11 * float(output.scale):.4g} divided by it, "
                    "with probability 95 %.")
 

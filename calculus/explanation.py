@@ -14,6 +14,9 @@ from .show import number
 
 __all__ = ["explain"]
 
+#: cameras that are shown one by one
+MANY = 8
+
 
 def explain(plan: Plan, *, frames_charged: int, budget_remaining: Fraction | None, slots: int,
             seconds: Fraction | float) -> tuple[dict[str, Any], list[str]]:
@@ -26,7 +29,7 @@ def explain(plan: Plan, *, frames_charged: int, budget_remaining: Fraction | Non
 
     body: dict[str, Any] = {
         "Sensitivity": each(lambda o: _plain(o.sensitivity)),
-        "Mechanism": each(lambda o: plan.mechanism if o.scale else EXACT),
+        "Mechanism": each(lambda o: o.mechanism if o.scale else EXACT),
         "Noise Scale": each(lambda o: _plain(o.scale)),
         "Epsilon": each(lambda o: _plain(o.epsilon)),
         "Error 95%": each(lambda o: _plain(o.error95)),
@@ -39,18 +42,30 @@ def explain(plan: Plan, *, frames_charged: int, budget_remaining: Fraction | Non
         "Aggregates": each(lambda o: o.label),
         "Derivation": plan.derivation,
     }
+    if len(plan.costs) > 1:
+        body["Cameras"] = [{"Camera": c.camera, "Sensitivity": _plain(c.sensitivity), "Loss": _plain(c.exact), "Epsilon": _plain(c.epsilon)}
+                           for c in plan.costs]
+    if plan.hints:
+        body["Hints"] = list(plan.hints)
     return body, _lines(plan, body)
 
 
 def _lines(plan: Plan, body: dict[str, Any]) -> list[str]:
     lines = [_output_line(plan, o) for o in plan.outputs]
     groups = f", {len(plan.keys)} groups" if plan.keys != ((),) else ""
+    if plan.open:
+        groups = ", a group for each row of a public table"
     lines.append(f"Reads {body['Chunks']} chunks in {body['Slots']} slots, {body['Seconds']:g} s{groups}")
     if plan.epsilon:
         left = "" if body["Budget Remaining"] is None else f"; {body['Budget Remaining']:g} remains where least is left"
         lines.append(f"Charges epsilon {number(plan.epsilon)} to {body['Frames Charged']} frames{left}")
     else:
         lines.append("Charges nothing")
+    if 1 < len(plan.costs) <= MANY:
+        lines += [f"Camera {c.camera}: its own segments lose {number(c.exact)}, {number(c.epsilon)} is charged" for c in plan.costs]
+    elif len(plan.costs) > MANY:
+        worst = max(plan.costs, key=lambda c: c.exact)
+        lines.append(f"{len(plan.costs)} cameras; the most that one loses is {number(worst.exact)} (camera {worst.camera})")
     lines.append("Derivation:")
     lines += _tree(plan.derivation, 1)
     lines += [f"Hint: {hint}" for hint in plan.hints]
@@ -60,7 +75,15 @@ def _lines(plan: Plan, body: dict[str, Any]) -> list[str]:
 def _output_line(plan: Plan, output: Output) -> str:
     if not output.scale:
         return f"{output.label}: exact, nothing protected can change it"
-    return (f"{output.label}: {plan.mechanism} noise of scale {number(output.scale)} (sensitivity {number(output.sensitivity)}, "
+    if output.mechanism == "permute and flip":
+        return (f"{output.label}: permute and flip at scale {number(output.scale)} (sensitivity {number(output.sensitivity)}, epsilon "
+                f"{number(output.epsilon)}); the winner is within {number(output.error95)} of the best with probability 95 %")
+    if output.scales:
+        parts = ", ".join(f"{name} {number(scale)}" for name, scale in zip(("count", "sum", "squares"), output.scales, strict=False))
+        within = "" if output.spread or output.low is None or output.high is None else (
+            f"; the answer stays within [{number(output.low)}, {number(output.high)}]")
+        return f"{output.label}: {output.mechanism}, noise scales {parts} (epsilon {number(output.epsilon)}){within}"
+    return (f"{output.label}: {output.mechanism} noise of scale {number(output.scale)} (sensitivity {number(output.sensitivity)}, "
             f"epsilon {number(output.epsilon)}); within ±{number(output.error95)} with probability 95 %")
 
 

@@ -21,14 +21,22 @@ from .builders import (
     compare,
     const,
     count,
+    equal,
+    grouped,
     in_list,
+    join,
+    mean,
     position,
+    relation,
     request,
+    rows,
+    scan,
     select,
     subquery,
     table,
     total,
     trunc,
+    union_all,
 )
 
 
@@ -135,3 +143,51 @@ def test_the_time_zone_counts_only_where_a_trusted_column_is_used(evaluate: Eval
 def test_a_long_list_of_keys_is_analysed_quickly(evaluate: Evaluate) -> None:
     keys = [f"p{i}" for i in range(50_000)]
     assert len(plan(select([count()], by=[col("plate")], where=in_list(col("plate"), keys)), evaluate).keys) == 50_000
+
+
+def test_a_histogram_of_24_keys_has_a_twelfth_of_the_noise_of_24_releases(evaluate: Evaluate) -> None:
+    """The paper charges each key by itself: epsilon / 24 for each, so 24 times the noise of one."""
+    keys = [f"p{i}" for i in range(24)]
+    found = plan(select([count()], by=[col("plate")], where=in_list(col("plate"), keys)), evaluate, epsilon=Fraction(1))
+    one = plan(select([count()], by=[col("plate")], where=in_list(col("plate"), keys[:1])), evaluate, epsilon=Fraction(1))
+    assert found.outputs[0].scale * 12 == 24 * one.outputs[0].scale
+
+
+def test_explain_tells_what_each_camera_loses(evaluate: Evaluate) -> None:
+    tables = [table(index=i, camera=name, r=r, size=150, chunks=100) for i, (name, r) in enumerate((("north", 450), ("south", 1950)))]
+    both_ = select([count()], source=subquery(union_all(rows(col("plate")), rows(col("plate"), source=scan(1)), types=["text"])))
+    found = analyse(request(both_), tables, Fraction(1), evaluate)
+    body, lines = shown(found)
+    assert body["Cameras"] == [{"Camera": "north", "Sensitivity": 12, "Loss": 12 / 54, "Epsilon": 1},
+                               {"Camera": "south", "Sensitivity": 42, "Loss": 42 / 54, "Epsilon": 1}]
+    assert "Camera north: its own segments lose 0.222222, 1 is charged" in lines
+    assert [use.table.camera.name for use in found.uses] == ["north", "south"]
+
+
+def test_explain_of_an_average_tells_its_scales_and_how_to_do_better(evaluate: Evaluate) -> None:
+    body, lines = shown(plan(select([mean(clamp(col("speed"), 0, 10))]), evaluate))
+    assert body["Mechanism"] == "noisy average" and body["Noise Scale"] == 660
+    assert lines[0] == ("avg(range(speed, 0, 10)): noisy average, noise scales count 132, sum 660 (epsilon 0.5); the answer stays within "
+                        "[0, 10]")
+    assert any("divided by it outside needs no noise on the count" in hint for hint in body["Hints"])
+
+
+def test_a_table_read_twice_is_used_once_with_all_chunks(evaluate: Evaluate) -> None:
+    early, late = compare("chunk", "<", "2026-03-01 06:00:15+00"), compare("chunk", ">=", "2026-03-01 07:59:50+00")
+    parts = union_all(rows(col("plate"), where=early), rows(col("plate"), where=late), types=["text"])
+    found = plan(select([count()], source=subquery(parts)), evaluate)
+    assert [use.chunks for use in found.uses] == [((0, 3), (1438, 1440))]
+    assert found.outputs[0].sensitivity == 15
+
+
+def test_a_public_table_makes_an_answer_that_is_not_given_again(evaluate: Evaluate) -> None:
+    joined = select([count()], source=join("inner", scan(), relation("plate"), equal(col("plate"), position(1, "text", "plate", rel=4))))
+    assert not plan(joined, evaluate).reusable
+    assert plan(select([count()]), evaluate).reusable
+
+
+def test_a_release_is_linear_unless_something_caps_it(evaluate: Evaluate) -> None:
+    assert plan(select([count()]), evaluate).linear
+    assert plan(select([mean(clamp(col("speed"), 0, 1))], by=[trunc()]), evaluate).linear
+    assert not plan(select([count()], source=subquery(rows(col("plate"), limit=const(5, "int8")))), evaluate).linear
+    assert not plan(select([count()], source=subquery(grouped([count()], by=[trunc()]))), evaluate).linear

@@ -82,7 +82,8 @@ REFUSED: list[tuple[str, Json, type[PrividError], str, int | None, str]] = [
     ("a join that is grouped by something else", select([count()], source=subquery(grouped([], by=[col("kind", loc=31)], source=KEYED))),
      NoRule, "without a GROUP BY of the columns it joins on", 31, "GROUP BY a.plate"),
     ("joined rows in a UNION", select([count()], source=subquery(union_all(rows(col("plate"), source=KEYED), rows(col("plate")),
-                                                                           types=["text"]))), NoRule, "joined rows have no rule before they are grouped", 33, "in the same subquery"),
+                                                                           types=["text"]))), NoRule,
+     "joined rows have no rule before they are grouped", 33, "in the same subquery"),
     ("a public table without a unique key", select([count()], source=join("inner", scan(), relation("plate", unique=()), equal(
         col("plate"), position(1, "text", "plate", rel=4)), loc=33)), NoRule, 'join on "plates" (plate) has no rule', 33,
      "unique constraint"),
@@ -94,7 +95,8 @@ REFUSED: list[tuple[str, Json, type[PrividError], str, int | None, str]] = [
         "speed", ">", 3), source=join("left", relation("plate"), scan(), equal(position(1, "text", "plate", rel=4), col("plate")), loc=33)),
      NoRule, "has no rule in WHERE", 33, "into ON"),
     ("an average over keys without rows", select([mean(clamp(col("speed"), 0, 1), loc=9)], by=[position(1, "text", "key", rel=3)],
-                                                 source=join("left", values("A", "B"), scan(), equal(position(1, "text", "key", rel=3), col("plate")))), NoRule, "for keys without rows", 9,
+                                                 source=join("left", values("A", "B"), scan(), equal(
+                                                     position(1, "text", "key", rel=3), col("plate")))), NoRule, "for keys without rows", 9,
      "IS NOT NULL"),
     ("argmax of an average", {**select([mean(clamp(col("speed"), 0, 1), loc=9)], by=[col("kind")]), "argmax": {"agg": 0, "of": [0]}},
      NoRule, "argmax of avg", 9, "count(*)"),
