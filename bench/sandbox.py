@@ -80,8 +80,7 @@ def make_lane(base: Path) -> Lane:
     """With a core of its own where there are two; the rest is this process's."""
     cores = sorted(os.sched_getaffinity(0))
     own = frozenset({cores[-1]}) if len(cores) > 1 else None
-    lane = Lane(0, scratch=base / "lanes", cores=own)
-    return lane
+    return Lane(0, scratch=base / "lanes", cores=own)
 
 
 def make_chunk(lane_scratch: Path, frames: int) -> Path:

@@ -23,6 +23,7 @@ COMMANDS = {
     "psql": "psql",
     "upload": "upload",
     "query": "query",
+    "progress": "progress",
     "try": "try_",
     "budget": "budget",
     "exposure": "exposure",

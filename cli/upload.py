@@ -1,4 +1,8 @@
-"""Uploads executables: Python modules with process(chunk), or programs. An executable is named after its file, without the suffix."""
+"""Uploads executables: Python modules with process(chunk), or programs. An executable is named after its file, without the suffix.
+
+A file that is neither (the weights of a model) is attached to the executable before it on the command line, which finds it as
+/app/files/NAME under its full name.
+"""
 
 from __future__ import annotations
 
@@ -22,30 +26,43 @@ def arguments(parser: argparse.ArgumentParser) -> None:
                         help="role that the executables belong to (default: analyst)")
     parser.add_argument("--name", metavar="NAME",
                         help="name of the executable (with one file; default: the file's name without its suffix)")
-    parser.add_argument("files", metavar="FILE", nargs="+", type=Path, help="file to upload")
+    parser.add_argument("files", metavar="FILE", nargs="+", type=Path,
+                        help="file to upload; one that is no executable is attached to the executable before it")
 
 
 def run(options: argparse.Namespace) -> int:
-    if options.name is not None and len(options.files) != 1:
-        raise CommandFailed("--name needs exactly one file")
     stack = Stack(options.data)
     if stack.postgres.pid() is None:
         raise CommandFailed(f'the stack in "{stack.layout.data}" is not running', "Start it with privid up.")
-    contents = []
+    contents: list[tuple[str, str | None, bytes]] = []  # executable, name of an attached file, content
     for file in options.files:
         try:
-            contents.append((options.name or file.stem, file.read_bytes()))
+            content = file.read_bytes()
         except OSError as error:
             raise CommandFailed(f'could not read "{file}": {error.strerror}') from None
+        if contents and not _is_executable(file, content):
+            contents.append((contents[-1][0], file.name, content))
+        else:
+            contents.append((options.name or file.stem, None, content))
+    if options.name is not None and sum(attached is None for _, attached, _ in contents) != 1:
+        raise CommandFailed("--name needs exactly one executable")
     with progress(len(contents)) as bar:
         try:
             with stack.postgres.connect(user=options.username) as connection:
-                for name, content in contents:
-                    bar.step(f"uploading {name}")
-                    connection.execute("SELECT privid.upload(%s, %s)", (name, content))
+                for name, attached, content in contents:
+                    bar.step(f"uploading {attached or name}")
+                    if attached is None:
+                        connection.execute("SELECT privid.upload(%s, %b)", (name, content))
+                    else:
+                        connection.execute("SELECT privid.attach(%s, %s, %b)", (name, attached, content))
         except psycopg.Error as error:
             diagnosis = error.diag
             raise CommandFailed(diagnosis.message_primary or str(error).strip(), diagnosis.message_hint) from None
-    for name, content in contents:
-        print(f"{name}: {len(content)} bytes, for role {options.username}")
+    for name, attached, content in contents:
+        size = f"{len(content)} bytes"
+        print(f"{name}: {size}, for role {options.username}" if attached is None else f"  {attached}: {size}, attached")
     return 0
+
+
+def _is_executable(file: Path, content: bytes) -> bool:
+    return file.suffix == ".py" or content.startswith((b"#!", b"\x7fELF"))

@@ -69,8 +69,11 @@ class Bulletin:
                 with self._changed:
                     self._jobs.pop(job, None)
                 continue
-            span = min(slot.place.begin for slot in job.own), max(slot.place.end for slot in job.own)
-            if self._jobs.get(job) != span:
+            known = self._jobs.get(job)
+            # what has run keeps its place when the rest slips, so the beginning stays
+            begin = known[0] if known is not None and known[0] < clock else min(slot.place.begin for slot in job.own)
+            span = begin, max(slot.place.end for slot in job.own)
+            if known != span:
                 begins, ends = (now + timedelta(microseconds=(moment - clock) * 1_000_000 // NANO) for moment in span)
                 execute("INSERT INTO privid.timetable VALUES (%s, %s, %s, %s, %s, %s, %s, %s)"
                         " ON CONFLICT (job) DO UPDATE SET begins = excluded.begins, ends = excluded.ends",

@@ -59,8 +59,14 @@ class Child:
     tmpfs: int
     output: int
     errors: int
-    thaw: int
-    kill: int
+    thaw: int = -1
+    kill: int = -1
+
+    def open(self) -> None:
+        """What a slot needs at once is opened before it begins, and not for every child at all times."""
+        assert self.group.stroke is not None
+        self.thaw = os.open(self.group.stroke / "cgroup.freeze", os.O_WRONLY | os.O_CLOEXEC)
+        self.kill = os.open(self.group.stroke / "cgroup.kill", os.O_WRONLY | os.O_CLOEXEC)
 
     def close(self) -> None:
         for name in ("output", "errors", "thaw", "kill"):
@@ -166,11 +172,8 @@ class Brood:
     def _separate(self, seen: Seen, hierarchy: Hierarchy, limits: Limits, name: str) -> Child:
         group = hierarchy.create(name, memory=limits.memory, processes=limits.processes)
         group.freeze()
-        assert group.stroke is not None
-        child = Child(seen, group, self._nest / name, -1, -1, -1, os.open(group.stroke / "cgroup.freeze", os.O_WRONLY | os.O_CLOEXEC),
-                      os.open(group.stroke / "cgroup.kill", os.O_WRONLY | os.O_CLOEXEC))
         group.add(seen.pid)
-        return child
+        return Child(seen, group, self._nest / name, -1, -1, -1)
 
     def _furnish(self, child: Child, limits: Limits, uid: int, gid: int) -> None:
         """A fresh /tmp, the output, and the place where the chunk will be."""
@@ -200,7 +203,9 @@ class Brood:
     def _ask(self, wanted: str) -> dict[str, Any]:
         while True:
             left = self._deadline - time.monotonic()
-            if left <= 0 or not select.select([self.control], [], [], left)[0]:
+            poll = select.poll()
+            poll.register(self.control, select.POLLIN)
+            if left <= 0 or not poll.poll(1000 * left):
                 raise NotWarm("the nursery does not answer")
             message = self.listen()
             if message is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import resource
 import threading
 import time
 from collections.abc import Callable
@@ -77,6 +78,8 @@ class Lane:
         self._undertaker = threading.Thread(target=self._bury, name=f"lane-{index}-undertaker", daemon=True)
         self._undertaker.start()
         able = warm and self._as_root and self._hierarchy is not None and self._hierarchy.stroke is not None
+        if able:
+            _allow_descriptors()
         self._nurse = Nurse(f"lane-{index}-nurse", self._breed, log) if able else None
 
     @property
@@ -257,6 +260,14 @@ class Lane:
             if not (allowed if self._as_root else os.access(path, bits)):
                 raise SandboxFailed(f"{path} is not readable by lanes", hint="Give it mode 0644, a directory or program 0755.")
         return found[chunk_dir / FRAMES_FILE].st_size
+
+
+def _allow_descriptors() -> None:
+    """A frozen child takes four of them."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 65536 if hard == resource.RLIM_INFINITY else min(hard, 65536)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _stamp(*paths: Path) -> None:

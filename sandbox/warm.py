@@ -30,6 +30,7 @@ class WarmRun:
         self._child = child
         self._limits = limits
         self._stdout = bytearray()
+        child.open()
         for name in (FRAMES_FILE, CHUNK_FILE):
             os.link(chunk / name, child.box / name)
 
@@ -66,8 +67,9 @@ class WarmRun:
         return Outcome.TIMED_OUT if outcome is None else outcome
 
     def kill(self) -> None:
-        with contextlib.suppress(OSError):
-            os.write(self._child.kill, b"1")
+        if self._child.kill >= 0:
+            with contextlib.suppress(OSError):
+                os.write(self._child.kill, b"1")
 
     def result(self, outcome: Outcome, started: float) -> RunResult:
         ended = time.monotonic()

@@ -34,3 +34,19 @@ def test_what_cannot_be_uploaded_is_refused_with_a_reason(stack: RunningStack, t
     assert missing.returncode == 1 and "could not read" in missing.stderr
     stopped = run_privid("upload", empty, "--data", tmp_path / "no-stack", check=False)
     assert stopped.returncode == 1 and "is not running" in stopped.stderr
+
+
+def test_a_file_that_is_no_executable_is_attached_to_the_one_before_it(stack: RunningStack, tmp_path: Path,
+                                                                       unique: Callable[[str], str]) -> None:
+    module, weights = tmp_path / f"{unique('model')}.py", tmp_path / "weights.bin"
+    module.write_text(BRIGHTNESS)
+    weights.write_bytes(bytes(1000))
+    done = run_privid("upload", module, weights, "--data", stack.data)
+    assert "weights.bin: 1000 bytes, attached" in done.stdout
+    assert stack.run("SELECT name, bytes FROM privid.attachments WHERE executable = %s", module.stem) == [("weights.bin", 1000)]
+    stack.run("SELECT privid.remove(%s)", module.stem)
+    assert stack.run("SELECT name FROM privid.attachments WHERE executable = %s", module.stem) == []
+
+
+def test_nothing_is_in_progress_when_nothing_is_read(stack: RunningStack) -> None:
+    assert run_privid("progress", "--data", stack.data).stdout == "Nothing is being read.\n"

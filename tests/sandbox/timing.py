@@ -1,0 +1,101 @@
+"""Start times of slots after programs that mean well and ill, and whether they tell which."""
+
+from __future__ import annotations
+
+import os
+import random
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from privid.sandbox.executable import install
+from privid.sandbox.lane import Program
+
+from .conftest import Trial
+
+#: What a chunk may do to be felt by the next: nothing, hold the processor, pile up processes, memory, files, output.
+IDLE = "def process(chunk):\n    import time\n    yield {'t': time.monotonic()}\n"
+HOSTILE = {
+    "spins": "def process(chunk):\n    while True: pass\n",
+    "forks": "import os\ndef process(chunk):\n    while True:\n        try: os.fork()\n        except OSError: pass\n",
+    "hoards": "def process(chunk):\n    kept = []\n    while True: kept.append(bytearray(1 << 20))\n",
+    "litters": "def process(chunk):\n    for n in range(1 << 30): open(f'/tmp/{n}', 'w').close()\n",
+    "floods": "import sys\ndef process(chunk):\n    for _ in range(150): yield {'x': 'y' * 100000}\n",
+}
+
+
+@dataclass(frozen=True)
+class Start:
+    """How late a slot of the idle program began, by the lane's clock and by the program's own, and what ran before it."""
+
+    after: str
+    late: float
+    felt: float | None
+
+
+def shuffled(pairs: int, seed: int) -> list[str]:
+    """What runs before each slot that is measured: the idle program in half of them, a hostile one in the others."""
+    chance = random.Random(seed)
+    order = [name for _ in range(pairs // 2) for name in ("idle", chance.choice(list(HOSTILE)))]
+    chance.shuffle(order)
+    return order
+
+
+def measure(trial: Trial, programs: dict[str, Program], order: Sequence[str], slot: float, guard: float) -> list[Start]:
+    """Pairs of slots on a fixed timetable: something, then the idle program."""
+    found = []
+    pitch = slot + guard
+    begin = time.monotonic() + 0.1
+    for name in order:
+        first = programs[name]
+        while not (trial.lane.ready(first) and trial.lane.ready(programs["idle"])):
+            time.sleep(pitch)
+            begin = time.monotonic() + 0.1
+        trial.lane.run(first, trial.chunk, begin, begin + slot)
+        begin += pitch
+        result = trial.lane.run(programs["idle"], trial.chunk, begin, begin + slot)
+        told = result.stdout.partition(b'"t": ')[2].rstrip(b"}\n")
+        found.append(Start("idle" if name == "idle" else "hostile", result.started - begin, float(told) - begin if told else None))
+        begin += pitch
+    return found
+
+
+def announce(trial: Trial, order: Sequence[str]) -> dict[str, Program]:
+    """Every program of the order, made ready."""
+    made = {}
+    for name, content in {"idle": IDLE, **HOSTILE}.items():
+        path = trial.scratch / f"timing-{name}"
+        path.unlink(missing_ok=True)
+        made[name] = Program(path, install(content.encode(), name, path))
+        if slots := order.count(name) + (len(order) if name == "idle" else 0):
+            trial.lane.announce(made[name], slots)
+    while not all(trial.lane.ready(program) for program in made.values()):
+        time.sleep(0.05)
+    return made
+
+
+@contextmanager
+def prompt() -> Iterator[None]:
+    """As a lane's thread in the engine: before everything else on this machine."""
+    os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(10))
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+
+def p_value(values: Sequence[float], marks: Sequence[bool], rounds: int = 2000, seed: int = 1) -> float:
+    """Permutation test: how often chance alone gives medians as far apart as those of the marked and the unmarked values."""
+    def apart(chosen: Sequence[bool]) -> float:
+        one = [v for v, m in zip(values, chosen, strict=True) if m]
+        other = [v for v, m in zip(values, chosen, strict=True) if not m]
+        return abs(statistics.median(one) - statistics.median(other))
+
+    chance, mixed, real = random.Random(seed), list(marks), apart(marks)
+    extreme = 0
+    for _ in range(rounds):
+        chance.shuffle(mixed)
+        extreme += apart(mixed) >= real
+    return (extreme + 1) / (rounds + 1)
