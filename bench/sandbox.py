@@ -175,7 +175,7 @@ def bare(chunks: multiprocessing.Queue[str | None], done: multiprocessing.Queue[
     cv2.setNumThreads(1)
     while (path := chunks.get()) is not None:
         class Chunk:
-            frames = np.load(path, mmap_mode="r")
+            frames = np.load(Path(path), mmap_mode="r")
         begun = time.monotonic()
         list(process(Chunk()))
         Path(path).unlink()

@@ -5,6 +5,7 @@ Methods with a leading "the caller holds the lock" do no waiting and no input or
 
 from __future__ import annotations
 
+import heapq
 import queue
 import threading
 import time
@@ -55,8 +56,38 @@ class Board:
         for slot, place in zip(job.own, self.timetable.reserve(len(job.own), pitch, earliest), strict=True):
             slot.place = place
             self._queues[place.lane].append(slot)
+        if any(slot.job is not job for waiting in self._queues for slot in waiting):
+            for lane in range(len(self._queues)):
+                self._share(lane, job, earliest)
         job.left = len(job.own)
         self.changed.notify_all()
+
+    def _share(self, lane: int, job: Job, earliest: int) -> None:
+        """Let a new job take turns with those that wait already, so that a long one does not hold a short one up.
+
+        Decided from when each was asked for and how long their slots are; a slot stays in its lane, and a job's slots in their order.
+        """
+        before = [slot for slot in self._queues[lane] if slot.place.begin < earliest and slot.job is not job]
+        rest: dict[Job, deque[Slot]] = {}
+        for slot in self._queues[lane]:
+            if slot.job is job or slot.place.begin >= earliest:
+                rest.setdefault(slot.job, deque()).append(slot)
+        if len(rest) < 2:
+            return
+        running = self.running[lane]
+        moment = max([earliest, *(slot.place.end for slot in (*before, running) if slot is not None and not slot.over)])
+        used = [(0, number, waiting) for number, waiting in enumerate(rest.values())]
+        shared = []
+        while used:
+            time_used, number, waiting = heapq.heappop(used)
+            slot = waiting.popleft()
+            slot.place = Place(lane, moment, slot.place.pitch)
+            moment = slot.place.end
+            shared.append(slot)
+            if waiting:
+                heapq.heappush(used, (time_used + slot.place.pitch, number, waiting))
+        self._queues[lane] = deque((*before, *shared))
+        self.timetable.free_at[lane] = moment
 
     def close(self, slot: Slot, state: State) -> None:
         """A slot is over: done, failed or given up."""

@@ -30,6 +30,7 @@ from .chunks import ChunkCache
 from .jobs import Job, Slot, State
 from .log import Log
 from .seams import Harvested, LaneLike, Reader
+from .shelf import Shelf
 from .timetable import NANO, Place, nanoseconds
 
 __all__ = ["Runner"]
@@ -69,6 +70,7 @@ class Runner:
         self._describe = describe
         self._read_output = read_output
         self._post = post
+        self._shelf = Shelf(scratch / "shelf")
         self._board = Board(len(lanes), lambda lane, slot: lanes[lane].ready(slot.job.program), log)
         self._decoders: set[threading.Thread] = set()
         self._threads = [threading.Thread(target=self._work, args=(index,), name=f"lane {index}", daemon=True)
@@ -229,11 +231,13 @@ class Runner:
             for lane, slots in Counter(slot.place.lane for slot in job.own).items():
                 self._lanes[lane].announce(job.program, slots)
             reader = job.reader = self._open_reader(job.table.camera.footage)
+            self._shelf.enter(job.table.camera.footage)
             try:
                 for slot in job.own:
                     if self._board.may_decode(slot, ahead, lead):
                         self._decode_one(slot, reader)
             finally:
+                self._shelf.leave(job.table.camera.footage)
                 reader.close()
         except Exception as error:
             if job.left:
@@ -261,7 +265,7 @@ class Runner:
         frames = slot.job.folder / f"chunk-{slot.chunk}"
         frames.mkdir()
         try:
-            reader.read(table.grid.frames(slot.chunk)[0], table.grid.size, frames)
+            self._shelf.fetch(table.camera.footage, table.grid.frames(slot.chunk)[0], table.grid.size, frames, reader.read)
             self._describe(table, slot.chunk, frames)
         except BaseException:
             shutil.rmtree(frames, ignore_errors=True)

@@ -11,6 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from privid.cli.processes import wait_until
 from tests.conftest import RunningStack
 
 WEIGHTED = """
@@ -62,6 +63,7 @@ def test_attached_files_belong_to_their_role_alone(stack: RunningStack, camera: 
 def test_progress_is_told_while_a_table_is_read_and_names_it_to_its_owner_only(stack: RunningStack, camera: str) -> None:
     stack.executable("slow", "def process(chunk):\n    yield {'v': 1}\n")
     stack.table("slow", camera, "slow", end=SIX, timeout="900ms", max_rows="1")
+    assert wait_until(lambda: stack.run("SELECT count(*) FROM privid.progress") == [(0,)], 10)
     thread = threading.Thread(target=total, args=(stack, "slow"))
     thread.start()
     seen: list[tuple[Any, ...]] = []
@@ -76,8 +78,7 @@ def test_progress_is_told_while_a_table_is_read_and_names_it_to_its_owner_only(s
     assert {row[2] for row in seen} == {6}
     over = [row[3] for row in seen if row[1] == "slow"]
     assert over[0] < over[-1] <= 6
-    time.sleep(1.5)
-    assert stack.run("SELECT count(*) FROM privid.progress") == [(0,)]
+    assert wait_until(lambda: stack.run("SELECT count(*) FROM privid.progress") == [(0,)], 10)
 
 
 def test_a_table_names_its_runtime_and_an_owner_can_forbid_warm_starts(stack: RunningStack, camera: str) -> None:

@@ -20,8 +20,9 @@ from privid.engine.jobs import Job
 from privid.engine.log import Log
 from privid.engine.programs import Programs, describe
 from privid.engine.runner import Runner
+from privid.engine.seams import Reader
 from privid.errors import SandboxFailed
-from privid.model import Camera, Column, Executable, Grid, Table
+from privid.model import Camera, Column, Executable, Footage, Grid, Table
 from privid.sandbox.executable import Kind
 from privid.sandbox.program import Program
 from privid.sandbox.run import Limits, Outcome, RunResult
@@ -81,10 +82,11 @@ class Workshop:
         self.scratch.mkdir()
         self.lanes = [TimeKeeper() for _ in range(lanes)]
         self.decoded: list[int] = []
+        self.directory, self.read = directory, list[int]()
         programs = Programs(Runtime("none", "0", directory), Limits())
         self.runner = Runner(self.lanes, self.cache, self.scratch, Log(self.log), guard=GUARD, warm_guard=GUARD,
                              starts_warm=programs.starts_warm, read_file=lambda sha256: b"", describe=self.describe,
-                             open_reader=lambda footage: Decoder(directory, footage), read_output=programs.read_output)
+                             open_reader=self.open_reader, read_output=programs.read_output)
 
     def describe(self, table: Table, chunk: int, folder: Path) -> None:
         self.decoded.append(chunk)
@@ -95,11 +97,23 @@ class Workshop:
         return Table(0, "t", "a", camera, Grid(0, count, 1, 1), (Column("n", 1, "float8", "float8", False, 0.0),),
                      Executable("e", "00", b"#!/bin/true\n"), timeout, 1, False)
 
-    def submit(self, count: int, timeout: Fraction = TIMEOUT) -> Job:
-        return self.runner.submit(self.table(count, timeout), Kind.PROGRAM, range(count), [b"key %d" % i for i in range(count)])
+    def submit(self, count: int, timeout: Fraction = TIMEOUT, name: bytes = b"key") -> Job:
+        return self.runner.submit(self.table(count, timeout), Kind.PROGRAM, range(count), [b"%s %d" % (name, i) for i in range(count)])
 
-    def value(self, chunk: int) -> float:
-        kept = self.cache.get(b"key %d" % chunk)
+    def open_reader(self, footage: Footage) -> Reader:
+        """The real decoder; what it is asked for is noted."""
+        decoder = Decoder(self.directory, footage)
+        real = decoder.read
+
+        def read(first: int, count: int, into: Path) -> None:
+            self.read.append(first)
+            real(first, count, into)
+
+        decoder.read = read  # type: ignore[method-assign]
+        return decoder
+
+    def value(self, chunk: int, name: bytes = b"key") -> float:
+        kept = self.cache.get(b"%s %d" % (name, chunk))
         assert kept is not None
         return float(np.frombuffer(kept[1][4:], "<f8")[0])
 
@@ -203,3 +217,26 @@ def test_frames_that_come_late_move_the_lane_by_whole_slots(make_workshop: Calla
     assert steps[3] > 3 and "slots slipped" in workshop.log.getvalue()
     assert planned is not None and job.end is not None and job.end > planned
     assert max(workshop.lanes[0].late) < 0
+
+
+def test_a_short_job_takes_turns_with_a_long_one(make_workshop: Callable[[int], Workshop]) -> None:
+    workshop = make_workshop(1)
+    long = workshop.submit(40)
+    short = workshop.submit(3, Fraction(1, 25), name=b"other")
+    assert short.end is not None and long.end is not None and short.end < long.end - 20 * int(PITCH * 1e9)
+    short.wait_all()
+    begins = workshop.lanes[0].begins
+    assert len(begins) < 20
+    assert begins == sorted(begins)
+    assert max(workshop.lanes[0].late) < 0
+    workshop.runner.cancel(long)
+
+
+def test_two_jobs_over_one_camera_decode_each_frame_once(make_workshop: Callable[[int], Workshop]) -> None:
+    workshop = make_workshop(1)
+    first, second = workshop.submit(12), workshop.submit(12, name=b"other")
+    first.wait_all()
+    second.wait_all()
+    assert [workshop.value(chunk, b"other") for chunk in range(12)] == list(range(12))
+    assert 12 <= len(workshop.read) <= 16  # the first of the two may be ahead by a few when the second begins
+    assert not (workshop.scratch / "shelf").exists()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from privid.sandbox import brood as broods
-from privid.sandbox import verify
+from privid.sandbox import syscalls, verify
 from privid.sandbox.brood import NotWarm
 from privid.sandbox.executable import Kind, install
 from privid.sandbox.lane import GUARD, Outcome, Program, RunResult
@@ -156,7 +156,7 @@ def process(chunk):
            'sysinfo': tried('sysinfo', ctypes.create_string_buffer(512)), 'mount': tried('mount', b'a', b'/tmp', b'tmpfs', 0, None),
            'shm': tried('shmget', 0, 4096, 0o1600), 'kill': tried('kill', -1, 0), 'proc': os.path.exists('/proc/self'),
            'pid': os.getpid(), 'parent': os.getppid(), 'memfd': tried('memfd_create', b'x', 0), 'inotify': tried('inotify_init')}
-""".replace("FLAGS", str(broods.syscalls.NAMESPACE_FLAGS))
+""".replace("FLAGS", str(syscalls.NAMESPACE_FLAGS))
 
 
 def test_a_warm_child_reaches_no_more_than_a_cold_program(warm: Trial) -> None:
@@ -200,7 +200,7 @@ def test_the_zygote_is_dead_and_the_children_are_frozen_before_any_frame_is_ther
     install(b"import cv2\ndef process(chunk): yield {'n': 1}\n", "looked-at", path)
     # a brood belongs to one thread, which must not share its file system with others; the test's own does for a moment
     home = os.open("/", os.O_RDONLY)
-    broods.syscalls.unshare(broods.syscalls.CLONE_FS)
+    syscalls.unshare(syscalls.CLONE_FS)
     brood = lane._breed(Program(path, Kind.MODULE), 4)
     try:
         assert brood._zygote.processes() == set()
@@ -228,11 +228,11 @@ def test_without_the_look_at_its_place_a_child_that_stays_on_the_shared_file_sys
         warm: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
     path = warm.scratch / "stays"
     install(b"import os\nos.chdir = lambda *_: None\ndef process(chunk): yield {'n': 1}\n", "stays", path)
-    broods.syscalls.unshare(broods.syscalls.CLONE_FS)
+    syscalls.unshare(syscalls.CLONE_FS)
     with pytest.raises(NotWarm, match="0 of 2 children are as they must be"):
         warm.lane._breed(Program(path, Kind.MODULE), 2)
     real = os.stat
-    monkeypatch.setattr(verify.os, "stat", lambda path, **more: real(str(path).replace("/cwd", "/root"), **more))
+    monkeypatch.setattr(os, "stat", lambda path, **more: real(str(path).replace("/cwd", "/root"), **more))
     brood = warm.lane._breed(Program(path, Kind.MODULE), 2)
     try:
         assert len(brood.children) == 2
