@@ -16,8 +16,9 @@ setup: runtime
 demo: setup
 	@$(PYTHON) -m privid.cli.demo
 
+# two at a time: much of a test is waiting for slots of the timetable
 test: lint
-	@$(PYTHON) -m pytest
+	@$(PYTHON) -m pytest -n 2 --dist loadfile
 
 # what takes longer than a change can wait for: every program in tests/verify
 verify: setup

@@ -18,7 +18,7 @@ ROOMS = ("calculus", "cli", "engine", "fdw", "language", "ledger", "sandbox", "u
 
 #: what the engine needs at run time; constraints.txt names the exact versions that are tested together
 REQUIRES = ("av", "numpy", "opencv-python-headless<5", "opendp>=0.16", "psycopg[binary]>=3.2", "pyseccomp", "sqlglot")
-DEVELOPMENT = ("hypothesis", "mypy", "pytest", "ruff", "scipy", "scipy-stubs", "setuptools", "wheel")
+DEVELOPMENT = ("hypothesis", "mypy", "pytest", "pytest-xdist", "ruff", "scipy", "scipy-stubs", "setuptools", "wheel")
 
 
 def rooms() -> dict[str, str]:
