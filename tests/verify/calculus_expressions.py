@@ -55,7 +55,9 @@ class Expressions:
         k = choose(NUMBERS)
         return choose((f"{a} * 2", f"{a} + {k}", f"-({a})", f"abs({a})", f"{a} - {b}", f"{a} * {b}", f"({a}) / 2", f"floor({a})",
                        f"nullif({a}, {k})", f"coalesce(nullif({a}, {k}), {b})", f"CASE WHEN {self.condition(rel)} THEN {a} ELSE {k} END",
-                       f"CASE WHEN {self.condition(rel)} THEN {a} END", f"greatest({a}, {k})", f"least({a}, {b})"))
+                       f"CASE WHEN {self.condition(rel)} THEN {a} END", f"greatest({a}, {k})", f"least({a}, {b})",
+                       f"3 - ({a})", f"({a}) * -1", f"({a}) / -2", f"round({a})", f"sign({a})", f"coalesce({a}, {k})",
+                       f"greatest({a}, {b})"))
 
     def ranged(self, rel: Rel) -> str:
         lo, hi = self.rng.choice(RANGES)
@@ -85,7 +87,9 @@ class Expressions:
         for c in rel.cols:
             if c.kind == "num":
                 found += [f"{c.name} {choose(('<', '<=', '>', '>=', '=', '<>'))} {choose(NUMBERS)}", f"{c.name} BETWEEN 1 AND 10",
-                          f"{c.name} IS NOT NULL"]
+                          f"{c.name} IS NOT NULL", f"NOT ({c.name} > {choose(NUMBERS)})", f"-({c.name}) >= -2",
+                          f"{c.name} IS DISTINCT FROM 2",
+                          f"coalesce({c.name}, 0) < 3", f"({c.name} > 1) IS NOT TRUE", f"{c.name} IN (1, 2, 5)"]
             elif c.kind == "text":
                 found += [f"{c.name} = '{choose(PLATES)}'", f"{c.name} IN ('A', 'C', 'E')", f"{c.name} <> 'A'", f"{c.name} LIKE 'A%'"]
             elif c.kind == "bool":

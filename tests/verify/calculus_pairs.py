@@ -7,7 +7,6 @@ was; a change of the calculus or of the verification begins anew.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import hashlib
 import json
 import multiprocessing
@@ -42,9 +41,13 @@ def work(seeds: Any, done: Any) -> None:
         stand = Stand(layout)
         try:
             while (seed := seeds.get()) is not None:
-                done.put((seed, dataclasses.asdict(Searcher(stand, seed).run(JOB))))
+                done.put((seed, kept_of(Searcher(stand, seed).run(JOB))))
         finally:
             stand.close()
+
+
+def kept_of(tally: Tally) -> dict[str, Any]:
+    return {name: dict(value) if isinstance(value, dict) else value for name, value in vars(tally).items()}
 
 
 def as_tally(kept: dict[str, Any]) -> Tally:

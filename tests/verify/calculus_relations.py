@@ -24,8 +24,8 @@ class Relations(Expressions):
     """Draws relations; the tables may be restricted, as may the operators."""
 
     tables: Sequence[str] = tuple(TABLES)
-    operators: Sequence[str] = ("filter", "filter", "group", "group", "distinct", "limit", "union all", "union", "setop", "join", "join",
-                                "public join", "listed")
+    operators: Sequence[str] = ("filter", "filter", "group", "group", "group", "distinct", "limit", "union all", "union", "setop", "join",
+                                "join", "public join", "listed")
     numbered: int = 0
     ctes: list[str] = field(default_factory=list)
 
@@ -143,12 +143,36 @@ class Relations(Expressions):
         return f"{kind}({value})", "num", f"inner {kind}"
 
     def having(self, below: Rel) -> str:
-        choices = [f"count(*) {self.rng.choice(('=', '>=', '<=', '>', '<', '<>'))} {self.rng.choice((1, 2, 2, 3))}"]
+        """A condition on groups, made so that its truth may rise, fall or do either as rows are added."""
+        condition = self.group_condition(below)
+        kind = self.rng.random()
+        if kind < 0.1:
+            return f"NOT ({condition})"
+        if kind < 0.25:
+            return f"({condition} {self.rng.choice(('AND', 'OR'))} {self.group_condition(below)})"
+        return f"({condition}) IS NOT TRUE" if kind < 0.3 else condition
+
+    def group_condition(self, below: Rel) -> str:
+        value, other = self.group_value(below), self.group_value(below)
+        if self.chance(0.5):
+            k = self.rng.choice(NUMBERS)
+            value = self.rng.choice((f"-({value})", f"({value}) * 2", f"3 - ({value})", f"abs({value})", f"greatest({value}, {k})",
+                                     f"least({value}, {other})", f"coalesce({value}, {k})", f"nullif({value}, 2)", f"({value}) * ({other})",
+                                     f"({value}) + ({other})", f"({value}) - ({other})", f"CASE WHEN {other} > 1 THEN {value} ELSE 1 END",
+                                     f"round({value})", f"({value}) / 2", f"({value}) / -2", f"({value}) * -1"))
+        k = self.rng.choice(("1", "1", "2", "2", "3", "-2", "5"))
+        compare = self.rng.choice(("=", ">=", "<=", ">", "<", "<>"))
+        return self.rng.choice((f"{value} {compare} {k}",) * 6 + (
+            f"{k} {compare} {value}", f"{value} BETWEEN 1 AND 2", f"{value} IN (1, 3)", f"{value} IS NOT NULL", f"{value} IS NULL",
+            f"{value} IS DISTINCT FROM {k}", f"{value} {compare} {other}"))
+
+    def group_value(self, below: Rel) -> str:
+        choices = ["count(*)", "count(*)"]
         if below.of("num"):
             c = self.ranged(below)
-            choices += [f"max({c}) > {self.rng.choice(NUMBERS)}", f"sum({c}) BETWEEN 1 AND 20", f"avg({c}) < 4", f"min({c}) >= 2"]
+            choices += [f"max({c})", f"sum({c})", f"avg({c})", f"min({c})", f"max({c}) - min({c})", f"count({self.number(below)})"]
         if any(c.name == "plate" for c in below.cols):
-            choices.append("count(DISTINCT plate) >= 2")
+            choices.append("count(DISTINCT plate)")
         return self.rng.choice(choices)
 
     def distinct(self, depth: int) -> Rel:
