@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from privid.errors import NoRule, RawRows
 
@@ -120,7 +120,7 @@ class _Walker:
     def query(self, query: Query) -> Source:
         """A subquery; its visible columns are numbered from 1."""
         if isinstance(query, SetOperation):
-            return self.limited(query, self.set_operation(query))
+            return self.limited(query, self.set_operation(query), [[o.by, o.desc, o.nulls_first] for o in query.order])
         item = self.level(query)
         inline = Inliner(item.env)
         source = item.source
@@ -133,10 +133,13 @@ class _Walker:
             source = Source(Grouped(source, keys, aggs), {}, conjuncts(inline.maybe(query.having)))
         columns = {i: inline(t.expr) for i, t in enumerate(query.targets, 1)}
         computed = tuple(Target(t.name, columns[i]) for i, t in enumerate(query.targets, 1) if not isinstance(columns[i], Col))
-        source = replace(source, columns=columns, projected=(*source.projected, *computed))
+        # what the level orders by is evaluated on its rows too, whether or not anyone sees it
+        sorts = tuple(Target("", inline(o.by)) for o in query.order if isinstance(o.by, Expr))
+        source = replace(source, columns=columns, projected=(*source.projected, *computed, *sorts))
         if query.distinct:
             source = self.distinct(source)
-        return self.limited(query, source)
+        return self.limited(query, source, [[form_of_expr(t.expr), o.desc, o.nulls_first]
+                                            for t, o in zip(sorts, query.order, strict=True)])
 
     def aggregate(self, agg: Aggregate, inline: Inliner) -> Aggregate:
         return replace(agg, args=tuple(map(inline, agg.args)), filter=inline.maybe(agg.filter))
@@ -150,7 +153,7 @@ class _Walker:
         found = distinct.certify(columns, below, scope, self.context.evaluate, ["distinct", below.form, [form_of_expr(e) for e in columns]])
         return _finished(found, columns)
 
-    def limited(self, query: Query, source: Source) -> Source:
+    def limited(self, query: Query, source: Source, order: list[list[Any]]) -> Source:
         if query.offset is not None:
             raise NoRule("OFFSET has no rule in a subquery", position=position(query.offset.loc), detail="The rule for OFFSET is missing.",
                          hint="Leave OFFSET out, or apply it to the released rows.")
@@ -159,7 +162,7 @@ class _Walker:
         columns = tuple(source.columns.values())
         below = materialise(source, columns, self.context)
         _refuse_joined(below, query.limit.loc)
-        return _finished(limit.certify(query.limit, below, ["limit", below.form, form_of_expr(query.limit)]), columns)
+        return _finished(limit.certify(query.limit, below, ["limit", below.form, form_of_expr(query.limit), order]), columns)
 
     # Set operations
 

@@ -27,9 +27,6 @@ from .tree import Expr
 
 __all__ = ["EXACT", "analyse"]
 
-#: mechanisms whose cost is in proportion to the chunks a segment meets, over a relation that is
-_LINEAR = {laplace.RULE, EXACT, "noisy average", "noisy variance", argmax.MECHANISM}
-
 #: types whose text form depends on settings of the session
 _SETTINGS_TYPES = {"timestamptz", "timestamp", "date", "time", "interval"}
 
@@ -67,7 +64,7 @@ def analyse(request: Mapping[str, Any], tables: Sequence[Table], epsilon: Fracti
         derivation=_derivation(drafts, outputs, cells, release),
         hints=tuple(hints(release, cells, drafts, outputs, evaluate)), columns=tuple(columns), open=cells.open,
         argmax=release.argmax.of if release.argmax is not None else None, costs=costs, reusable=not _reads_tables(release.relation.form),
-        linear=release.relation.linear and all(o.mechanism in _LINEAR for o in outputs))
+        linear=release.relation.linear and all(one.linear for one in drafts) and _alike(release.relation.leaves))
 
 
 def _choose(release: Release, drafts: Sequence[Draft], places: Sequence[tuple[int, ...]], cells: Cells,
@@ -109,6 +106,12 @@ def _uses(leaves: Sequence[Leaf]) -> tuple[TableUse, ...]:
                 merged.append((lo, hi))
         found.append(TableUse(table, tuple(merged)))
     return tuple(found)
+
+
+def _alike(leaves: Sequence[Leaf]) -> bool:
+    """A table that is scanned more than once has the same chunks each time: then its share of a segment's cost is that of any scan."""
+    chunks: dict[int, tuple[Span, ...]] = {}
+    return all(chunks.setdefault(leaf.use.table.index, leaf.use.chunks) == leaf.use.chunks for leaf in leaves)
 
 
 def _costs(release: Release, drafts: Sequence[Draft], outputs: Sequence[Output], epsilon: Fraction) -> tuple[Cost, ...]:

@@ -166,6 +166,8 @@ class Bound:
     #: no value of the answer is larger, in absolute value
     largest: Fraction
     derivation: Derivation = field(compare=False)
+    #: in proportion to the chunks a segment meets
+    linear: bool = True
 
     @property
     def sensitivity(self) -> Fraction:

@@ -44,6 +44,8 @@ class Draft:
     spread: str = ""
     #: by how much the answer itself may change, where that is a number
     sensitivity: Fraction | None = None
+    #: in proportion to the chunks a segment meets
+    linear: bool = True
 
     @property
     def noisy(self) -> bool:
@@ -73,4 +75,4 @@ def linear(agg: Aggregate, bound: Bound, collect: tuple[str, str] | None) -> Dra
     """Count and sum: noise on the number itself."""
     part = Part("value" if collect is None else "sum", Fraction(1), bound.step, bound.largest)
     return Draft(agg, laplace.RULE, bound.by_camera, (part,), None, None, bound.step, collect, bound.derivation,
-                 sensitivity=bound.sensitivity)
+                 sensitivity=bound.sensitivity, linear=bound.linear)

@@ -31,6 +31,7 @@ from .tree import (
     Logic,
     NullIf,
     NullTest,
+    Order,
     PublicColumn,
     Query,
     Relabel,
@@ -73,8 +74,9 @@ class _Reader:
     def select(self, value: Any, depth: int) -> Select:
         self.deeper(depth, -1)
         body = self.fields(value, ("from", "where"), ("group", "aggs", "targets", "distinct", "limit", "offset", "having", "grouped",
-                                                      "argmax"))
+                                                      "argmax", "order"))
         return Select(
+            order=tuple(self.order(item, depth) for item in _list(body.get("order"))),
             having=self.maybe(body.get("having"), depth),
             grouped=_bool(body.get("grouped", bool(body.get("group") or body.get("aggs")))),
             argmax=self.argmax(body.get("argmax")),
@@ -91,12 +93,18 @@ class _Reader:
         if not isinstance(value, dict) or "setop" not in value:
             return self.select(value, depth)
         self.deeper(depth, -1)
-        body = self.fields(value, ("setop", "all", "left", "right", "columns"), ("limit", "offset", "loc"))
+        body = self.fields(value, ("setop", "all", "left", "right", "columns"), ("limit", "offset", "order", "loc"))
         if body["setop"] not in ("union", "intersect", "except"):
             raise _unreadable(f'no rule reads the set operation "{body["setop"]}"')
         return SetOperation(kind=body["setop"], all=_bool(body["all"]), left=self.query(body["left"], depth + 1),
                             right=self.query(body["right"], depth + 1), columns=self.columns(body["columns"]),
-                            limit=self.maybe(body.get("limit"), depth), offset=self.maybe(body.get("offset"), depth))
+                            limit=self.maybe(body.get("limit"), depth), offset=self.maybe(body.get("offset"), depth),
+                            order=tuple(self.order(item, depth) for item in _list(body.get("order"))))
+
+    def order(self, value: Any, depth: int) -> Order:
+        by = "column" if isinstance(value, dict) and "column" in value else "expr"
+        body = self.fields(value, (by, "desc", "nulls_first"))
+        return Order(_int(body[by]) if by == "column" else self.expr(body[by], depth + 1), _bool(body["desc"]), _bool(body["nulls_first"]))
 
     def argmax(self, value: Any) -> Argmax | None:
         if value is None:

@@ -87,8 +87,9 @@ def apply(conditions: Sequence[Expr], projected: Sequence[Target], below: Certif
     scope = Scope.of(below, context.probes)
     for target in projected:
         scope.check(target.expr)
-    if projected:
-        below = project.named([t.name for t in projected], below)
+    named = [t.name for t in projected if t.name]
+    if named:
+        below = project.named(named, below)
     if not conditions:
         return below
     for condition in conditions:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 __all__ = ["AggRef", "Aggregate", "AnyOf", "Argmax", "Call", "Case", "Choice", "Col", "Const", "DistinctFrom", "Expr", "FromItem",
-           "FromJoin", "FromOther", "FromPublic", "FromSubquery", "FromTable", "Group", "GroupRef", "Logic", "NullIf", "NullTest",
+           "FromJoin", "FromOther", "FromPublic", "FromSubquery", "FromTable", "Group", "GroupRef", "Logic", "NullIf", "NullTest", "Order",
            "PublicColumn", "Query", "Relabel", "Select", "SetOperation", "Target", "Truth", "position", "walk"]
 
 
@@ -193,6 +193,16 @@ class Select:
     having: Expr | None = None
     grouped: bool = False
     argmax: Argmax | None = None
+    order: tuple[Order, ...] = ()
+
+
+@dataclass(frozen=True)
+class Order:
+    """One part of ORDER BY: an expression of the level, or the number of a set operation's column."""
+
+    by: Expr | int
+    desc: bool
+    nulls_first: bool
 
 
 @dataclass(frozen=True)
@@ -212,6 +222,7 @@ class SetOperation:
     columns: tuple[PublicColumn, ...]
     limit: Expr | None
     offset: Expr | None
+    order: tuple[Order, ...] = ()
 
 
 Query: TypeAlias = Select | SetOperation

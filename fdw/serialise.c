@@ -17,6 +17,7 @@
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
+#include "parser/parse_oper.h"
 #include "parser/parsetree.h"
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
@@ -312,7 +313,73 @@ WriteSources(Writer *w, Query *query)
 	WriteExpr(w, query->jointree->quals);
 }
 
-/* "targets", "having", "group", "aggs": what an inner level hands up */
+/*
+ * "order": what a level sorts by. Its expressions are evaluated on private rows
+ * like any other, also those that are no column of the level, so they must be
+ * written and judged; and which rows a LIMIT keeps depends on them.
+ */
+static void
+WriteOrder(Writer *w, Query *query)
+{
+	ListCell   *lc;
+
+	AppendJsonKey(&w->out, "order");
+	appendStringInfoChar(&w->out, '[');
+	foreach(lc, query->sortClause)
+	{
+		SortGroupClause *sort = lfirst_node(SortGroupClause, lc);
+		Node	   *expr = (Node *) get_sortgroupclause_tle(sort, query->targetList)->expr;
+		Oid			less,
+					equal,
+					greater;
+		bool		hashable;
+
+		get_sort_group_operators(exprType(expr), false, false, false, &less, &equal, &greater, &hashable);
+		if (sort->sortop != less && sort->sortop != greater)
+			Refuse(w, exprLocation(expr), "ORDER BY ... USING", "Order by the type's own order.");
+		CheckCollation(w, exprCollation(expr), expr);
+		AppendJsonKey(&w->out, NULL);
+		appendStringInfoChar(&w->out, '{');
+		AppendJsonKey(&w->out, "expr");
+		WriteExpr(w, expr);
+		AppendJsonBool(&w->out, "desc", sort->sortop == greater);
+		AppendJsonBool(&w->out, "nulls_first", sort->nulls_first);
+		appendStringInfoChar(&w->out, '}');
+	}
+	appendStringInfoChar(&w->out, ']');
+}
+
+/* The same for a set operation, which can be ordered by its own columns only. */
+static void
+WriteColumnOrder(Writer *w, Query *query)
+{
+	ListCell   *lc;
+
+	AppendJsonKey(&w->out, "order");
+	appendStringInfoChar(&w->out, '[');
+	foreach(lc, query->sortClause)
+	{
+		SortGroupClause *sort = lfirst_node(SortGroupClause, lc);
+		TargetEntry *tle = get_sortgroupclause_tle(sort, query->targetList);
+		Oid			less,
+					equal,
+					greater;
+		bool		hashable;
+
+		get_sort_group_operators(exprType((Node *) tle->expr), false, false, false, &less, &equal, &greater, &hashable);
+		if (tle->resjunk || (sort->sortop != less && sort->sortop != greater))
+			Refuse(w, exprLocation((Node *) tle->expr), "ORDER BY ... USING", "Order by the type's own order.");
+		AppendJsonKey(&w->out, NULL);
+		appendStringInfoChar(&w->out, '{');
+		AppendJsonInt(&w->out, "column", tle->resno);
+		AppendJsonBool(&w->out, "desc", sort->sortop == greater);
+		AppendJsonBool(&w->out, "nulls_first", sort->nulls_first);
+		appendStringInfoChar(&w->out, '}');
+	}
+	appendStringInfoChar(&w->out, ']');
+}
+
+/* "targets", "having", "order", "group", "aggs": what an inner level hands up */
 static void
 WriteTargets(Writer *w, Query *query)
 {
@@ -347,6 +414,7 @@ WriteTargets(Writer *w, Query *query)
 	appendStringInfoChar(&w->out, ']');
 	AppendJsonKey(&w->out, "having");
 	WriteExpr(w, query->havingQual);
+	WriteOrder(w, query);
 	w->grouped = false;
 
 	AppendJsonKey(&w->out, "group");
@@ -411,7 +479,10 @@ WriteSetOperation(Writer *w, Query *query, Node *node, bool top)
 	}
 	appendStringInfoChar(&w->out, ']');
 	if (top)
+	{
 		WriteLimits(w, query);
+		WriteColumnOrder(w, query);
+	}
 	else
 		appendStringInfoString(&w->out, ",\"limit\":null,\"offset\":null");
 	appendStringInfoChar(&w->out, '}');

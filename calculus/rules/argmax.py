@@ -32,7 +32,7 @@ def draft(agg: Aggregate, bound: Bound, cells: Cells, collect: tuple[str, str] |
     says = f"{show.aggregate(agg)} of one candidate may rise by at most {show.number(delta)} against another"
     part = Part("value" if collect is None else "sum", Fraction(1), bound.step, bound.largest)
     derivation = step(RULE, says, f"Δ={show.number(delta)}", [bound.derivation])
-    return Draft(agg, MECHANISM, weights, (part,), None, None, bound.step, collect, derivation, sensitivity=delta)
+    return Draft(agg, MECHANISM, weights, (part,), None, None, bound.step, collect, derivation, sensitivity=delta, linear=bound.linear)
 
 
 def output(found: Draft, epsilon: Fraction, cameras: dict[str, Camera], collects: tuple[int, ...], candidates: int) -> Output:

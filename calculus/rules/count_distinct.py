@@ -33,4 +33,4 @@ def bound(agg: Aggregate, row: Certificate, scope: Scope, cells: Cells, group: S
     whole = replace(agg, args=(), star=True, distinct=False)
     found = count.bound(whole, once, Scope.of(once), cells)
     says = f"{show.aggregate(agg)} counts distinct rows"
-    return replace(found, derivation=step(RULE, says, found.derivation["bound"], [once.derivation]))
+    return replace(found, linear=once.linear, derivation=step(RULE, says, found.derivation["bound"], [once.derivation]))

@@ -44,7 +44,12 @@ def certify(public: FromPublic, below: Certificate, equated: Sequence[tuple[int,
                 for number, facts in below.columns.items()}
 
     def change(one: Change) -> Change:
-        return replace(one, n=one.tau, sigma=None, ups={}) if not below.keyed else replace(one, sigma=None, ups={})
+        """Of the rows that have a match."""
+        if not below.keyed:
+            return replace(one, n=one.tau, sigma=None, ups={})
+        if within:
+            return replace(one, sigma=None, ups={})
+        return replace(one, appear=one.tau, vanish=one.tau, n=2 * one.tau, sigma=None, ups={})
 
     return replace(below, columns=columns, changes=below.each(change), full=False, form=form,
                    key=frozenset(offset + col for col in below.key) if below.key is not None else None,

@@ -191,3 +191,25 @@ def test_a_release_is_linear_unless_something_caps_it(evaluate: Evaluate) -> Non
     assert plan(select([mean(clamp(col("speed"), 0, 1))], by=[trunc()]), evaluate).linear
     assert not plan(select([count()], source=subquery(rows(col("plate"), limit=const(5, "int8")))), evaluate).linear
     assert not plan(select([count()], source=subquery(grouped([count()], by=[trunc()]))), evaluate).linear
+
+
+def test_what_a_limit_orders_by_makes_another_release(evaluate: Evaluate) -> None:
+    def first(**order: Any) -> Json:
+        by = [{"expr": col("speed"), "desc": False, "nulls_first": False, **order}]
+        return select([count()], source=subquery(rows(col("plate"), limit=const(5, "int8"), order=by)))
+
+    assert plan(first(), evaluate).canonical == plan(first(), evaluate).canonical
+    assert plan(first(), evaluate).canonical != plan(first(desc=True), evaluate).canonical
+    assert plan(first(), evaluate).canonical != plan(first(expr=col("plate")), evaluate).canonical
+
+
+def test_two_scans_of_one_table_that_differ_are_not_charged_in_proportion(evaluate: Evaluate) -> None:
+    """A segment that meets the chunk that both read costs more than its share of all chunks."""
+    parts = union_all(rows(col("plate")), rows(col("plate"), where=compare("chunk", "<", "2026-03-01 06:00:05+00")), types=["text"])
+    assert not plan(select([count()], source=subquery(parts)), evaluate).linear
+    same = union_all(rows(col("plate")), rows(col("plate")), types=["text"])
+    assert plan(select([count()], source=subquery(same)), evaluate).linear
+
+
+def test_distinct_bins_are_not_charged_in_proportion(evaluate: Evaluate) -> None:
+    assert not plan(select([count(trunc("minute"), distinct=True)]), evaluate).linear

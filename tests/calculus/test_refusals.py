@@ -133,6 +133,9 @@ REFUSED: list[tuple[str, Json, type[PrividError], str, int | None, str]] = [
     ("the same in a column that no level uses", select([count()], source=subquery(select(targets=[("v", call(
         "to_char(numeric,text)", call("numeric(float8)", col("speed"), type_="numeric"), col("plate"), type_="text", loc=8))]))), NoRule,
      "to_char(numeric, text)", 8, "chunk"),
+    ("the same in what a subquery orders by", select([count()], source=subquery(rows(col("plate"), order=[
+        {"expr": call("public.leak(float8)", col("speed"), loc=52), "desc": False, "nulls_first": False}]))), NoRule,
+     "public.leak(float8) has no rule", 52, "listed"),
     ("a pattern from an output", select([count()], where=call("~~(text,text)", const("x", "text"), col("plate", loc=40))), NoRule,
      "LIKE has no rule", 40, "'AB%'"),
     ("a pattern that ends in an escape", select([count()], where=call("~~(text,text)", col("plate"), const("A\\\\\\", "text", loc=40))),
