@@ -77,6 +77,10 @@ def build(select: Select, context: Context) -> Release:
                      detail="Which groups appear would show what the video shows.",
                      hint="Apply the condition to the released rows: SELECT * FROM (SELECT …, count(*) AS n … GROUP BY …) q WHERE n > ….")
     _refuse_limits(select)
+    if select.argmax is not None and (not select.argmax.of or not 0 <= select.argmax.agg < len(select.aggs)
+                                      or not set(select.argmax.of) <= set(range(len(select.group)))):
+        raise NoRule("statement has a part that no rule covers", detail="In the analysed statement: argmax of no group or aggregate.",
+                     hint="Write SELECT key … GROUP BY key ORDER BY count(*) DESC LIMIT 1.")
     walker = _Walker(context)
     item = walker.level(select)
     inline = Inliner(item.env)

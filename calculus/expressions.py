@@ -71,6 +71,8 @@ class Scope:
 
     def trusted(self, expr: Expr) -> bool:
         """Computed only from chunk, region and constants."""
+        if isinstance(expr, Const):  # lists of keys are long
+            return True
         if id(expr) not in self._trusted:
             holds = (self.columns[expr.col].place is not Place.OUTPUT if isinstance(expr, Col) else all(map(self.trusted, expr.args)))
             self._trusted[id(expr)] = (expr, holds)
@@ -91,6 +93,8 @@ class Scope:
 
         `evaluated`: if the whole expression is trusted, a rule evaluates it for every selected chunk anyway.
         """
+        if isinstance(expr, Const):
+            return
         if self.trusted(expr):
             total = True
             for node in walk(expr):

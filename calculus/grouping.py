@@ -70,6 +70,8 @@ def _lists(release: Release, places: list[int], evaluate: Evaluate) -> list[tupl
         rows = listed[0][0].rows if listed[0] is not None else ()
         picks = [place for known in listed if known is not None for place in (known[1],)]
         keys: dict[Key, None] = {tuple(_text(row[place - 1]) for place in picks): None for row in rows}
+        if any(release.scope.facts(release.group[i]).nullable for i in members):
+            keys[tuple(None for _ in members)] = None  # rows that match none
         found.append((tuple(members), list(keys)))
     return found
 

@@ -160,7 +160,10 @@ class _Reader:
 
     def aggregate(self, value: Any, depth: int) -> Aggregate:
         body = self.fields(value, ("name", "args", "star", "distinct", "filter", "type"), ("label", "loc"))
-        return Aggregate(name=identity(_text(body["name"])), args=self.exprs(body["args"], depth), star=_bool(body["star"]),
+        args = self.exprs(body["args"], depth)
+        if not args and not _bool(body["star"]):
+            raise _unreadable("an aggregate has no argument", body.get("loc", -1))
+        return Aggregate(name=identity(_text(body["name"])), args=args, star=_bool(body["star"]),
                          distinct=_bool(body["distinct"]), filter=self.maybe(body["filter"], depth), type=_text(body["type"]),
                          loc=_int(body.get("loc", -1)))
 
