@@ -11,9 +11,10 @@ from psycopg.rows import class_row
 
 from privid.model import Span
 
+from .blocks import Coarse, Fine, Parts, grow, parts, raise_blocks
 from .pool import Connection
 
-__all__ = ["Debit", "Peak", "debit", "merged", "peak", "positions"]
+__all__ = ["Debit", "Peak", "cut_up", "debit", "merged", "peak", "positions"]
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:
@@ -71,12 +72,12 @@ _PEAK = """
                            ORDER BY n.frame LIMIT 1)) AS next
     FROM (
         SELECT found.spent, span.charge, found.first, span.hi
-        FROM unnest(%(lo)s::int8[], %(hi)s::int8[], %(charge)s::numeric[]) span(lo, hi, charge)
+        FROM unnest(%(lo)s::int8[], %(hi)s::int8[], %(charge)s::numeric[], %(added)s::numeric[]) span(lo, hi, charge, added)
         CROSS JOIN LATERAL (
-            SELECT span.lo AS first, coalesce((SELECT l.spent FROM {table} l WHERE l.{key} = %(account)s AND l.frame <= span.lo
-                                               ORDER BY l.frame DESC LIMIT 1), 0) AS spent
+            SELECT span.lo AS first, span.added + coalesce((SELECT l.spent FROM {table} l WHERE l.{key} = %(account)s AND l.frame <= span.lo
+                                                            ORDER BY l.frame DESC LIMIT 1), 0) AS spent
             UNION ALL
-            SELECT l.frame, l.spent FROM {table} l
+            SELECT l.frame, span.added + l.spent FROM {table} l
             WHERE l.{key} = %(account)s AND l.frame > span.lo AND l.frame < span.hi
         ) found
         ORDER BY {order}, found.first
@@ -88,12 +89,47 @@ _BY_CHARGE = "found.spent + span.charge DESC"
 _BY_MULTIPLE = "(%(limit)s::numeric - found.spent) / span.charge"
 
 
-def peak(conn: Connection, account: int, debits: Sequence[Debit], *, table: str = "ledger", limit: str | None = None) -> Peak | None:
+# The block that reaches highest, and in it the first step that does
+_PEAK_OF_BLOCKS = """
+    SELECT block.spent, block.charge, top.frame AS first,
+           least(block.hi, (SELECT n.frame FROM privid.ledger n WHERE n.recording = %(account)s AND n.frame > top.frame
+                            ORDER BY n.frame LIMIT 1)) AS next
+    FROM (
+        SELECT found.first, found.spent, span.charge, span.hi
+        FROM unnest(%(lo)s::int8[], %(hi)s::int8[], %(charge)s::numeric[]) span(lo, hi, charge)
+        CROSS JOIN LATERAL (SELECT b.first, b.added + b.peak AS spent FROM privid.ledger_blocks b
+                            WHERE b.recording = %(account)s AND b.first >= span.lo AND b.first < span.hi OFFSET 0) found
+        ORDER BY {order}, found.first
+        LIMIT 1
+    ) block
+    CROSS JOIN LATERAL (
+        SELECT l.frame FROM privid.ledger l
+        WHERE l.recording = %(account)s AND l.frame >= block.first
+          AND l.frame < coalesce((SELECT b.first FROM privid.ledger_blocks b WHERE b.recording = %(account)s AND b.first > block.first
+                                  ORDER BY b.first LIMIT 1), block.hi)
+        ORDER BY l.spent DESC, l.frame
+        LIMIT 1
+    ) top
+"""
+
+
+def peak(conn: Connection, account: int, debits: Sequence[Debit], *, table: str = "ledger", limit: str | None = None,
+         cut: Parts | None = None) -> Peak | None:
     """Where the debits would leave least; with a limit, where the least multiple of them would reach it. None without debits."""
     name, key = _TABLES[table]
-    statement = _PEAK.format(table=name, key=key, order=_BY_CHARGE if limit is None else _BY_MULTIPLE)
+    fine, coarse = cut or cut_up(conn, account, debits, table)
+    order = _BY_CHARGE if limit is None else _BY_MULTIPLE
+    found: list[Peak | None] = []
     with conn.cursor(row_factory=class_row(Peak)) as cursor:
-        return cursor.execute(statement.encode(), {"account": account, "limit": limit, **_arrays(debits)}).fetchone()
+        if fine:
+            values = {"account": account, "limit": limit, "added": [part.added for part in fine], **_arrays(fine)}
+            found.append(cursor.execute(_PEAK.format(table=name, key=key, order=order).encode(), values).fetchone())
+        if coarse:
+            values = {"account": account, "limit": limit, **_arrays(coarse)}
+            found.append(cursor.execute(_PEAK_OF_BLOCKS.format(order=order).encode(), values).fetchone())
+    most = None if limit is None else Fraction(limit)
+    return min((one for one in found if one is not None), default=None,
+               key=lambda one: (-one.after if most is None else (most - one.amount) / Fraction(one.charge), one.first))
 
 
 # Sorted by what was looked up, so that all is looked up before the first row goes in: the lookups would trip over the new rows.
@@ -125,20 +161,35 @@ _MERGE = """
         CROSS JOIN LATERAL (SELECT l.ctid, l.spent FROM {table} l
                             WHERE l.{key} = %(account)s AND l.frame = edge.frame OFFSET 0) step
         WHERE step.spent = coalesce((SELECT p.spent FROM {table} p WHERE p.{key} = %(account)s AND p.frame < edge.frame
-                                     ORDER BY p.frame DESC LIMIT 1), 0)))
+                                     ORDER BY p.frame DESC LIMIT 1), 0)
+          AND edge.frame <> ALL (%(kept)s::int8[])))
 """
 
 
-def debit(conn: Connection, account: int, debits: Sequence[Debit], *, table: str = "ledger") -> None:
+def debit(conn: Connection, account: int, debits: Sequence[Debit], *, table: str = "ledger", cut: Parts | None = None) -> None:
     """Adds charges over disjoint ascending spans. The caller holds the recording's row lock and has checked the limit."""
     if not debits:
         return
     name, key = _TABLES[table]
+    fine, coarse = cut or cut_up(conn, account, debits, table)
     edges = sorted({edge for lo, hi, _ in debits for edge in (lo, hi)})
-    values = {"account": account, "edges": edges, **_arrays(debits)}
-    for statement in (_SPLIT, _RAISE, _MERGE):
+    blocks = coarse or any(part.block is not None for part in fine)
+    kept = conn.execute("SELECT first FROM privid.ledger_blocks WHERE recording = %s AND first = ANY (%s)",
+                        (account, edges)).fetchall() if table == "ledger" and blocks else []
+    values = {"account": account, "edges": edges, "kept": [row[0] for row in kept], **_arrays(fine)}
+    for statement in (_SPLIT, _RAISE):
         conn.execute(statement.format(table=name, key=key).encode(), values)
+    if blocks:
+        raise_blocks(conn, account, fine, coarse)
+    conn.execute(_MERGE.format(table=name, key=key).encode(), values)
+    if table == "ledger":
+        grow(conn, account, [part.block for part in fine])
 
 
-def _arrays(debits: Sequence[Debit]) -> dict[str, object]:
-    return {"lo": [lo for lo, _, _ in debits], "hi": [hi for _, hi, _ in debits], "charge": [charge for _, _, charge in debits]}
+def cut_up(conn: Connection, account: int, debits: Sequence[Debit], table: str = "ledger") -> Parts:
+    """Debits as what is charged to steps and what to whole blocks; holds as long as the account is locked."""
+    return parts(conn, account, debits) if table == "ledger" else ([Fine(*debit) for debit in debits], [])
+
+
+def _arrays(spans: Sequence[Fine] | Sequence[Coarse]) -> dict[str, object]:
+    return {"lo": [s.lo for s in spans], "hi": [s.hi for s in spans], "charge": [s.charge for s in spans]}

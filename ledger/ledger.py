@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 from privid.errors import BudgetExhausted, ExecutableInvalid, InvalidValue, VersionMismatch, WindowInvalid
 from privid.model import Camera, Executable, Key, Span
 
-from .account import Peak, debit, merged, peak
+from .account import Peak, cut_up, debit, merged, peak
 from .amounts import as_numeric, as_text, in_camera_unit, show
 from .costs import brief_steps, debits, full_charge, limit, steps
 from .mark import Mark
@@ -92,11 +92,12 @@ class Ledger:
         if shared:
             charge = full_charge(claim.epsilon, camera, recording)
             wanted = debits(shared, Fraction(charge))
-            most = peak(conn, recording.id, wanted)
+            cut = cut_up(conn, recording.id, wanted)
+            most = peak(conn, recording.id, wanted, cut=cut)
             if most is not None and most.after > limit(camera.epsilon, camera, recording):
                 raise _exhausted(conn, claim, recording, shared)
             share = charge_share(conn, camera, recording, role, shared, charge, claim.epsilon)
-            debit(conn, recording.id, wanted)
+            debit(conn, recording.id, wanted, cut=cut)
         conn.execute("""
             INSERT INTO privid.release_charges
                 (release, claim, camera, owner, server_oid, recording, shift, frames, r_star, epsilon, charge, uses, share)

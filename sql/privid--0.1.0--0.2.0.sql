@@ -10,6 +10,51 @@ ALTER TABLE privid.release_charges ADD COLUMN uses jsonb;
 COMMENT ON COLUMN privid.release_charges.uses IS 'chunks of each table, when the release is linear: it is charged in proportion to those that a segment meets';
 COMMENT ON COLUMN privid.release_charges.charge IS 'the same in the recording''s unit of account, where a segment meets as many chunks as any; less elsewhere when uses are told';
 
+CREATE TABLE privid.ledger_blocks (
+  recording bigint NOT NULL REFERENCES privid.recordings,
+  first     bigint NOT NULL,
+  added     numeric NOT NULL CHECK (added >= 0 AND added < 'Infinity'),
+  peak      numeric NOT NULL,
+  PRIMARY KEY (recording, first)
+);
+COMMENT ON TABLE privid.ledger_blocks IS 'runs of neighbouring steps of the ledger, once there are many: what is charged over all of a run is added here';
+COMMENT ON COLUMN privid.ledger_blocks.first IS 'frame of its first step; the block reaches to the next block';
+COMMENT ON COLUMN privid.ledger_blocks.added IS 'is spent at each of its steps besides what the step itself says';
+COMMENT ON COLUMN privid.ledger_blocks.peak IS 'the most that one of its steps itself says';
+COMMENT ON COLUMN privid.ledger.spent IS 'sum of the charges, in the recording''s unit of account, without what was added to its block';
+GRANT SELECT, INSERT, UPDATE ON privid.ledger_blocks TO privid_engine;
+SELECT pg_catalog.pg_extension_config_dump('privid.ledger_blocks', '');
+
+CREATE VIEW privid.ledger_levels AS
+  SELECT l.recording, l.frame,
+         l.spent + coalesce((SELECT b.added FROM privid.ledger_blocks b WHERE b.recording = l.recording AND b.first <= l.frame
+                             ORDER BY b.first DESC LIMIT 1), 0) AS spent
+  FROM privid.ledger l;
+COMMENT ON VIEW privid.ledger_levels IS 'the ledger with what was added to its blocks';
+
+CREATE OR REPLACE VIEW privid.budget WITH (security_barrier = true) AS
+  SELECT c.camera,
+         privid.moment(f.starts, step.first - f.shift, f.fps_numerator, f.fps_denominator) AS begins,
+         privid.moment(f.starts, step.next - f.shift, f.fps_numerator, f.fps_denominator) AS ends,
+         pg_catalog.int8range(step.first - f.shift, step.next - f.shift) AS frames,
+         pg_catalog.trim_scale(CASE WHEN c.k = r.k THEN greatest(c.epsilon - step.spent, 0)
+                                    ELSE greatest(c.epsilon - step.spent * c.k / r.k, 0) END) AS remaining
+  FROM privid.cameras c
+  JOIN privid.footage f ON f.camera = c.camera
+  JOIN privid.recordings r ON r.id = f.recording
+  CROSS JOIN LATERAL (SELECT f.shift - greatest(r.r_star, 1) + 1 AS first, f.shift + f.frames AS next) line
+  CROSS JOIN LATERAL (
+    SELECT p.first, coalesce(pg_catalog.lead(p.first) OVER (ORDER BY p.first), line.next) AS next, p.spent
+    FROM (
+      SELECT line.first, coalesce((SELECT l.spent FROM privid.ledger_levels l
+                                   WHERE l.recording = r.id AND l.frame <= line.first
+                                   ORDER BY l.frame DESC LIMIT 1), 0) AS spent
+      UNION ALL
+      SELECT l.frame, l.spent FROM privid.ledger_levels l
+      WHERE l.recording = r.id AND l.frame > line.first AND l.frame < line.next
+    ) p
+  ) step;
+
 -- Another content may lie in the place of an earlier one (a re-encoded file): both share the account of the place.
 ALTER TABLE privid.recording_files DROP CONSTRAINT recording_files_recording_first_frame_key;
 ALTER TABLE privid.recording_files ADD COLUMN path text;
@@ -94,8 +139,9 @@ CREATE TRIGGER refuse_rewriting BEFORE UPDATE OR DELETE OR TRUNCATE ON privid.hi
   FOR EACH STATEMENT EXECUTE FUNCTION privid.refuse_rewriting();
 COMMENT ON TRIGGER refuse_rewriting ON privid.history IS 'history is only ever added to';
 
+-- SECURITY DEFINER: everybody may check the chain, though only owners may read it.
 CREATE FUNCTION privid.verify_history(OUT chain text, OUT id bigint, OUT problem text) RETURNS SETOF record
-  LANGUAGE sql STABLE
+  LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
   SELECT DISTINCT ON (link.chain) link.chain, link.id, link.problem
   FROM (SELECT h.chain, h.id,
@@ -557,7 +603,9 @@ GRANT EXECUTE ON FUNCTION privid.write_history(text, text, text, text, jsonb), p
 REVOKE EXECUTE ON FUNCTION privid.grant_budget(text, text, numeric), privid.revoke_budget(text, text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION privid.grant_budget(text, text, numeric), privid.revoke_budget(text, text) TO privid_owner;
 GRANT SELECT, INSERT (camera, role, epsilon), UPDATE (epsilon, granted_by, granted_at) ON privid.share_grants TO privid_owner;
-GRANT SELECT ON privid.history, privid.shares, privid.camera_definitions TO PUBLIC;
+GRANT SELECT ON privid.shares, privid.camera_definitions TO PUBLIC;
+-- Not for analysts: it tells files by their digests, and a digest would tell one video from another.
+GRANT SELECT ON privid.history TO privid_owner;
 GRANT SELECT ON privid.share_grants TO privid_engine;
 GRANT SELECT, INSERT ON privid.share_accounts TO privid_engine;
 GRANT SELECT, INSERT, UPDATE, DELETE ON privid.share_ledger TO privid_engine;

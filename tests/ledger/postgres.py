@@ -114,7 +114,7 @@ class Database:
             for (name,) in servers:
                 conn.execute(sql.SQL("DROP SERVER {} CASCADE").format(sql.Identifier(name)))
             conn.execute("SET session_replication_role = replica")  # history refuses to be emptied
-            conn.execute("""TRUNCATE privid.history, privid.camera_state, privid.share_grants, privid.share_accounts,
+            conn.execute("""TRUNCATE privid.history, privid.ledger_blocks, privid.camera_state, privid.share_grants, privid.share_accounts,
                             privid.share_ledger,
                             privid.recordings, privid.recording_files, privid.footage, privid.ledger, privid.release_log,
                             privid.release_charges, privid.executable_store, privid.program_failures RESTART IDENTITY CASCADE""")
@@ -131,9 +131,11 @@ class Database:
             return cursor.fetchall() if cursor.description else []
 
     def steps(self, recording: int) -> list[tuple[int, Fraction]]:
-        """The ledger as it is stored."""
-        return [(frame, Fraction(spent)) for frame, spent in
-                self.rows("SELECT frame, spent FROM privid.ledger WHERE recording = %s ORDER BY frame", recording)]
+        """Where the ledger rises or falls, and to what."""
+        stored = [(frame, Fraction(spent)) for frame, spent in
+                  self.rows("SELECT frame, spent FROM privid.ledger_levels WHERE recording = %s ORDER BY frame", recording)]
+        # the first step of a block may be no step at all
+        return [step for n, step in enumerate(stored) if step[1] != (stored[n - 1][1] if n else 0)]
 
     def create_server(self, camera: Camera, name: str | None = None) -> None:
         options = {"source": "x.mp4", "starts": camera.starts.isoformat(), "rho": f"{camera.rho}s", "k": str(camera.k),

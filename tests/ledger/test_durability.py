@@ -41,7 +41,7 @@ def test_two_sessions_racing_for_the_last_epsilon_200_times_have_one_winner_each
         thread.join()
     assert [a + b for a, b in zip(*wins, strict=True)] == [1] * rounds
     assert database.rows("SELECT count(*) FROM privid.release_log") == [(rounds,)]
-    assert database.rows("SELECT max(spent) FROM privid.ledger") == [(1,)]
+    assert database.rows("SELECT max(spent) FROM privid.ledger_levels") == [(1,)]
 
 
 def test_releases_over_several_cameras_in_any_order_do_not_deadlock(database: Database) -> None:

@@ -60,7 +60,7 @@ def test_two_neighbouring_windows_share_the_segments_between_them(database: Data
     charge(database, campus, Fraction(1), Grid(0, 4, 5, 5))
     charge(database, campus, Fraction(1), Grid(20, 4, 5, 5))  # the simple rule would refuse: a segment can meet both
     assert database.steps(database.ledger.register(campus))[-1] == (40, 0)
-    assert database.rows("SELECT max(spent) FROM privid.ledger") == [(1,)]
+    assert database.rows("SELECT max(spent) FROM privid.ledger_levels") == [(1,)]
 
 
 def test_a_release_whose_chunks_are_not_told_is_charged_in_full(database: Database) -> None:

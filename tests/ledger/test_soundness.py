@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from privid.errors import BudgetExhausted
-from privid.ledger import Claim, Ledger
+from privid.ledger import Claim, Ledger, blocks
 from privid.ledger import ledger as ledger_module
 from privid.ledger.account import Debit, debit, positions
 from privid.ledger.pool import Connection
@@ -46,7 +46,7 @@ MASKS = {"margin checked only": [(OPEN, (20, 120), Fraction(1)), (MASKED, (0, 10
          "own margin debited": [(OPEN, (0, 60), Fraction(1)), (MASKED, (80, 90), Fraction(1))]}
 
 
-def without_margin(conn: Connection, recording: int, debits: Sequence[Debit]) -> None:
+def without_margin(conn: Connection, recording: int, debits: Sequence[Debit], cut: object) -> None:
     """The published rule: the margin is checked but not debited."""
     debit(conn, recording, [(lo + CAMPUS.r - 1, hi, charge) for lo, hi, charge in debits])
 
@@ -121,7 +121,13 @@ RELEASES = st.lists(st.tuples(CAMERAS, SPANS, st.sampled_from([Fraction(1, 4), H
 numbers: Iterator[int] = itertools.count()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True)
+@pytest.fixture(params=[1024, 1, 2], ids=["no blocks", "blocks of one step", "blocks of two"])
+def block_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "SIZE", request.param)
+
+
+@pytest.mark.usefixtures("block_size")
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True)
 @given(releases=RELEASES)
 def test_the_ledger_equals_its_definition_at_every_position(database: Database,
                                                             releases: list[tuple[Camera, list[Span], Fraction]]) -> None:

@@ -119,10 +119,11 @@ def wait_for_answers(clients: list[Client]) -> None:
 
 
 def check(stack: RunningStack, seen: dict[str, Any]) -> int:
-    logged: dict[str, str] = dict(stack.run("SELECT query, answer #>> '{0,0}' FROM privid.releases WHERE state = 'answered'", user="privid"))
+    rows = stack.run("SELECT query, answer #>> '{0,0}' FROM privid.releases WHERE state = 'answered'", user="privid")
+    logged: dict[str, str] = dict(rows)
     for question, answer in seen.items():
         assert logged.get(question) == str(answer), question
-    charges, spent = stack.run("""SELECT (SELECT count(*) FROM privid.release_charges), (SELECT max(spent) FROM privid.ledger)""",
+    charges, spent = stack.run("""SELECT (SELECT count(*) FROM privid.release_charges), (SELECT max(spent) FROM privid.ledger_levels)""",
                                user="privid")[0]
     assert spent * 1000 == charges, (spent, charges)
     assert stack.run("SELECT * FROM privid.verify_history()") == []
