@@ -384,6 +384,8 @@ WriteAggregate(Writer *w, Aggref *agg, const char *name)
 		Refuse(w, agg->location, psprintf("aggregate %s", identity),
 			   "privid.allowed_calls lists the aggregates that can be used.");
 	CheckCollation(w, agg->inputcollid, (Node *) agg);
+	if (agg->aggorder)
+		Refuse(w, agg->location, "ORDER BY in an aggregate", "Leave it out: no aggregate of a release depends on an order.");
 	if (agg->aggkind != AGGKIND_NORMAL || agg->aggvariadic || agg->agglevelsup > 0)
 		Refuse(w, agg->location, "this form of aggregate", NULL);
 	appendStringInfoChar(&w->out, '{');
@@ -395,8 +397,6 @@ WriteAggregate(Writer *w, Aggref *agg, const char *name)
 	{
 		TargetEntry *tle = lfirst_node(TargetEntry, lc);
 
-		if (tle->resjunk)
-			continue;			/* ORDER BY inside: no allowed aggregate depends on it */
 		AppendJsonKey(&w->out, NULL);
 		WriteExpr(w, (Node *) tle->expr);
 	}

@@ -81,6 +81,9 @@ extern SortGroupClause *MakeSortGroup(TargetEntry *tle, List *targets);
 extern char *SerialiseRelease(Query *release, List *argmax, const char *source, List **tables);
 extern int	CharacterPosition(const char *source, int location);
 
+/* guard.c */
+extern void GuardRelease(Query *release, const char *source);
+
 /* argmax.c */
 extern Expr *FindArgmaxKey(Query *query);
 extern Node *ReplaceArgmax(Node *node, void *context);

@@ -234,7 +234,9 @@ WriteRel(Writer *w, Node *node)
 		WriteRte(w, ((RangeTblRef *) node)->rtindex);
 		return;
 	}
-	join = castNode(JoinExpr, node);
+	if (!IsA(node, JoinExpr))
+		Refuse(w, -1, "this kind of join", NULL);
+	join = (JoinExpr *) node;
 	if (join->jointype > JOIN_RIGHT)
 		Refuse(w, -1, "this kind of join", NULL);
 	appendStringInfoChar(&w->out, '{');
@@ -571,6 +573,7 @@ SerialiseRelease(Query *release, List *argmax, const char *source, List **tables
 
 	initStringInfo(&w.out);
 	WriteRelease(&w, release, argmax);
+	GuardRelease(release, source);
 
 	initStringInfo(&result);
 	appendStringInfoString(&result, "\"tables\":[");

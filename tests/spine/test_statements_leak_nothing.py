@@ -46,6 +46,19 @@ REFUSED = [
     "SELECT GROUPING(flag), count(*) FROM {t} GROUP BY flag",
     "SELECT count(*) FROM {t} WHERE pg_sleep(v) IS NULL",
     "SELECT count(*) FROM {t} WHERE leak(v)",
+    "SELECT count(v ORDER BY leak(v)) FROM {t}",
+    "SELECT sum(range(v, 0, 1) ORDER BY loot(v)) FROM {t}",
+    "SELECT count(*) FILTER (WHERE loot(v)) FROM {t}",
+    "SELECT count(DISTINCT loot(v)) FROM {t}",
+    "SELECT count(*) FROM (SELECT v FROM {t} ORDER BY loot(v) LIMIT 3) q",
+    "SELECT count(*) FROM (SELECT kind, max(v ORDER BY loot(v)) FROM {t} GROUP BY kind) q",
+    "SELECT count(*) FROM (SELECT DISTINCT ON (loot(v)) v FROM {t}) q",
+    "SELECT count(*) FROM (SELECT v FROM {t} ORDER BY v USING OPERATOR(analyst.<<<)) q",
+    "SELECT count(*) FROM {t} a JOIN {t} b ON loot(a.v) AND a.kind = b.kind",
+    "SELECT loot(v), count(*) FROM {t} WHERE loot(v) IN (true) GROUP BY 1",
+    "SELECT privid.argmax(loot(v)) FROM {t}",
+    "SELECT count(*) FROM (SELECT v FROM {t} WHERE loot(v) UNION ALL SELECT v FROM {t}) q",
+    "SELECT count(*) FROM (SELECT v FROM {t} LIMIT (SELECT count(*) FROM {t} WHERE loot(v))) q",
     "SELECT count(*) FROM {t} WHERE v OPERATOR(analyst.<<<) 3",
     "SELECT count(*) FROM {t} WHERE kind::date > '2026-01-01'",
     "SELECT count(*) FROM {t} WHERE kind ~ '('",
@@ -151,9 +164,11 @@ def attacker(world: World) -> Iterator[World]:
         connection.execute("""
             CREATE FUNCTION leak(float8) RETURNS boolean LANGUAGE plpgsql COST 0.0001 AS
                 $$ BEGIN RAISE NOTICE 'saw %', $1; RETURN true; END $$;
+            CREATE FUNCTION loot(float8) RETURNS boolean LANGUAGE plpgsql COST 0.0001 AS
+                $$ BEGIN INSERT INTO loot VALUES ($1::text); RETURN true; END $$;
             CREATE OPERATOR analyst.<<< (LEFTARG = float8, RIGHTARG = float8, FUNCTION = float8lt);
             CREATE SEQUENCE leak_seq;
-            CREATE TABLE loot (x text)""")
+            CREATE TABLE IF NOT EXISTS loot (x text)""")
         for t in ("calm", "stormy"):
             connection.execute(f"CREATE TABLE parent_{t} (chunk timestamptz, v float8, kind text, flag boolean, size world_size)".encode())
     yield world
