@@ -1,6 +1,6 @@
 """The text of a release without what does not matter: equal text, equal release.
 
-In it: the footage and the executable by content, the policy, the chunks, the columns that the executable fills (it knows them by
+In it: the executable by content, the footage by its extent, the policy, the chunks, the columns that the executable fills (it knows them by
 name), every expression, and, where a trusted column is used, the settings on which its text forms depend.
 Not in it: aliases, positions, object numbers, the statement's own text, epsilon (the ledger adds it).
 """
