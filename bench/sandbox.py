@@ -173,9 +173,9 @@ def bare(chunks: multiprocessing.Queue[str | None], done: multiprocessing.Queue[
     exec(BACKGROUND, namespace)
     process: Callable[[object], Iterator[dict[str, float]]] = namespace["process"]  # type: ignore[assignment]
     cv2.setNumThreads(1)
-    while (path := chunks.get()) is not None:
+    for path in iter(chunks.get, None):
         class Chunk:
-            frames = np.load(Path(path), mmap_mode="r")
+            frames = np.load(path, mmap_mode="r")
         begun = time.monotonic()
         list(process(Chunk()))
         Path(path).unlink()

@@ -110,7 +110,7 @@ class Nurse:
                 stopped, hungry = self._stopped, self._hungry()
             while not self._dead.empty():
                 brood, run = self._dead.get()
-                run.bury()
+                self._try(run.bury)
                 with self._lock:
                     self._busy[brood] -= 1
             self._clear(stopped)
@@ -161,4 +161,11 @@ class Nurse:
                 self._busy.pop(brood, None)
             self._wards = {program: ward for program, ward in self._wards.items() if ward.broods or not ward.dismissed}
         for _, brood in found:
-            brood.close()
+            self._try(brood.close)
+
+    def _try(self, work: Callable[[], None]) -> None:
+        """What cannot be cleared away is left to the next start's sweep; the lane goes on."""
+        try:
+            work()
+        except OSError as error:
+            self._log(f"not cleared away: {error.strerror}")

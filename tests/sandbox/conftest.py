@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -21,7 +22,7 @@ from privid.sandbox.executable import install
 from privid.sandbox.lane import GUARD, Lane, Limits, Program, RunResult
 from privid.sandbox.runtime import build_runtime
 
-SLOT = 1.2  # seconds; enough to import numpy and cv2 on a busy machine
+SLOT = 0.9  # seconds; enough to import numpy and cv2 on a busy machine
 #: How late a slot may end on a busy machine. The bound is generous, but far from what the hostile programs are after.
 TOLERANCE = 0.25
 #: A user that no lane on this machine, and no other run of these tests, has.
@@ -51,17 +52,17 @@ class Trial:
         return result
 
 
-@pytest.fixture(scope="session")
-def make_trial() -> Iterator[Callable[..., Trial]]:
+@contextmanager
+def trials() -> Iterator[Callable[..., Trial]]:
     """Makes lanes below one scratch directory in RAM; each is closed, and must be empty, at the end."""
     runtime = build_runtime()
     base = Path(tempfile.mkdtemp(prefix="privid-test-", dir="/dev/shm"))
     base.chmod(0o755)
     lanes: list[Lane] = []
 
-    def make(index: int, limits: Limits | None = None) -> Trial:
+    def make(index: int, limits: Limits | None = None, cores: frozenset[int] | None = None) -> Trial:
         scratch = base / f"scratch-{index}"
-        lane = Lane(index, runtime=runtime, limits=limits, scratch=scratch)
+        lane = Lane(index, runtime=runtime, limits=limits, scratch=scratch, cores=cores)
         lanes.append(lane)
         chunk = scratch / "chunk"
         chunk.mkdir(exist_ok=True)
@@ -79,6 +80,12 @@ def make_trial() -> Iterator[Callable[..., Trial]]:
     left = [p.name for p in base.glob("*/lane-*")]
     shutil.rmtree(base)
     assert left == []
+
+
+@pytest.fixture(scope="session")
+def make_trial() -> Iterator[Callable[..., Trial]]:
+    with trials() as make:
+        yield make
 
 
 @pytest.fixture(scope="session")
