@@ -70,7 +70,12 @@ class Nurse:
         """Whether a slot of this program can begin: a child is ready, or none will ever be."""
         with self._lock:
             ward = self._wards.get(program)
-            return ward is None or ward.ready > 0 or (ward.slots == 0 and not ward.broods)
+            if ward is None or ward.ready:
+                return True
+            if not ward.slots and not ward.dismissed:  # one slot more than announced: a run was cancelled in its stead and comes again
+                ward.slots = 1
+                self._changed.notify_all()
+            return ward.dismissed
 
     def take(self, program: Program) -> tuple[Brood, Child] | None:
         """A child for the slot that begins; None when the program is to be started cold."""

@@ -283,3 +283,15 @@ int main(int c, char **v) {
     begin = time.monotonic() + 1
     result = warm.lane.run(Program(path, kind, runtime="none"), warm.chunk, begin, begin + 0.4)
     assert rows(result) == [{"a": "/chunk", "env": -1, "lib": -1, "p": warm.lane.limits.processes}]
+
+
+def test_a_slot_that_comes_again_after_a_cancel_finds_another_child(warm: Trial) -> None:
+    with expected(warm, "def process(chunk):\n    yield {'n': 1}\n", 1) as module:
+        assert rows(module.run()) == [{"n": 1}]
+        assert not warm.lane.ready(module.program)
+        deadline = time.monotonic() + 30
+        while not warm.lane.ready(module.program):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert rows(module.run()) == [{"n": 1}]
+        assert module.why_cold is None

@@ -43,6 +43,12 @@ def shuffled(pairs: int, seed: int) -> list[str]:
     return order
 
 
+def stock(trial: Trial, program: Program) -> int:
+    """Children that are ready."""
+    assert trial.lane._nurse is not None
+    return trial.lane._nurse._wards[program].ready
+
+
 def measure(trial: Trial, programs: dict[str, Program], order: Sequence[str], slot: float, guard: float) -> list[Start]:
     """Pairs of slots on a fixed timetable: something, then the idle program."""
     found = []
@@ -50,7 +56,7 @@ def measure(trial: Trial, programs: dict[str, Program], order: Sequence[str], sl
     begin = time.monotonic() + 0.1
     for name in order:
         first = programs[name]
-        while not (trial.lane.ready(first) and trial.lane.ready(programs["idle"])):
+        while not (stock(trial, first) and stock(trial, programs["idle"]) > 1):
             time.sleep(pitch)
             begin = time.monotonic() + 0.1
         trial.lane.run(first, trial.chunk, begin, begin + slot)
