@@ -131,6 +131,7 @@ class Runner:
                     board.reserve(job, todo, self.pitch(table), time.monotonic_ns() + self.lead(table))
                     decoder = threading.Thread(target=self._decode, args=(job,), name=f"decode {job.ident}", daemon=True)
                     if job.own:
+                        self._shelf.enter(table.camera.footage)
                         self._decoders.add(decoder)
                         decoder.start()
                     break
@@ -231,19 +232,18 @@ class Runner:
             for lane, slots in Counter(slot.place.lane for slot in job.own).items():
                 self._lanes[lane].announce(job.program, slots)
             reader = job.reader = self._open_reader(job.table.camera.footage)
-            self._shelf.enter(job.table.camera.footage)
             try:
                 for slot in job.own:
                     if self._board.may_decode(slot, ahead, lead):
                         self._decode_one(slot, reader)
             finally:
-                self._shelf.leave(job.table.camera.footage)
                 reader.close()
         except Exception as error:
             if job.left:
                 self._report("decoding failed", error, job)
                 self.fail(job, error)
         finally:
+            self._shelf.leave(job.table.camera.footage)
             with self._board.lock:
                 job.decoding = False
                 self._decoders.discard(threading.current_thread())
