@@ -172,8 +172,10 @@ class Run:
         if self._pidfd is not None:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
-        if self._process is not None:
-            self._process.kill()
+        if self._process is not None and self._process.returncode is None:
+            # The whole group: a process 1 that has not been reported yet may not have asked to die with its parent yet, either.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
 
     def bury(self) -> None:
         """Wait until nothing is left, and free what the run held. May take a while; never called inside a slot."""

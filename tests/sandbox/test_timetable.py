@@ -10,7 +10,7 @@ from privid.sandbox.run import Limits
 from .conftest import Trial
 from .timing import announce, measure, p_value, prompt, shuffled
 
-PAIRS, SLOT, PAUSE = 100, 0.02, 0.012
+PAIRS, SLOT, PAUSE = 80, 0.02, 0.012
 
 
 def test_the_start_of_a_slot_does_not_depend_on_the_slot_before_it(make_trial: Callable[..., Trial]) -> None:
