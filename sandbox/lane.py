@@ -34,9 +34,8 @@ __all__ = ["GUARD", "MIN_SLOT", "WARM_GUARD", "Lane", "Limits", "Outcome", "Prog
 #: set up (10 to 20 ms, twice that under load) and what was killed at the end of the slot goes away (a fork bomb: up to 70 ms).
 #: It is part of the timetable, which is public; how much of it is needed is not waited for, so that no run can move the next one's start.
 GUARD = 0.1
-#: The same for warm starts. The next child is there, frozen and furnished; in the guard its chunk is linked to it, and the last one's
-#: group is killed. bench/sandbox.py measures both.
-WARM_GUARD = 0.0025
+#: The same between warm slots. With 12 ms, what a run did could be told, by some microseconds, from the start of the next one.
+WARM_GUARD = 0.1
 #: Shorter slots (seconds) would be all start and no program.
 MIN_SLOT = 0.002
 

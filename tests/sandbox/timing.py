@@ -46,7 +46,8 @@ def shuffled(pairs: int, seed: int) -> list[str]:
 def stock(trial: Trial, program: Program) -> int:
     """Children that are ready."""
     assert trial.lane._nurse is not None
-    return trial.lane._nurse._wards[program].ready
+    ward = trial.lane._nurse._wards.get(program)
+    return ward.ready if ward is not None else 0
 
 
 def measure(trial: Trial, programs: dict[str, Program], order: Sequence[str], slot: float, guard: float) -> list[Start]:
@@ -56,7 +57,10 @@ def measure(trial: Trial, programs: dict[str, Program], order: Sequence[str], sl
     begin = time.monotonic() + 0.1
     for name in order:
         first = programs[name]
-        while not (stock(trial, first) and stock(trial, programs["idle"]) > 1):
+        patience = time.monotonic() + 20
+        while not (stock(trial, first) and stock(trial, programs["idle"]) >= 1 + (name == "idle")):
+            if time.monotonic() > patience:  # a program that the nurse has given up is started cold from then on
+                return found
             time.sleep(pitch)
             begin = time.monotonic() + 0.1
         trial.lane.run(first, trial.chunk, begin, begin + slot)

@@ -225,6 +225,7 @@ def test_no_renaming_or_making_anew_refills_a_budget(world: World, camera: str) 
 
 
 def test_an_exhausted_budget_is_refused_with_numbers_and_place(world: World, camera: str) -> None:
+    world.rows(f"SELECT count(*) FROM {camera}", epsilon="1", reuse="off")
     world.rows(f"ALTER SERVER {camera} OPTIONS (SET epsilon '{world.spent(camera) + 0.25}')", user="owner")
     with pytest.raises(psycopg.Error) as caught:
         world.rows(f"SELECT count(*) FROM {camera}", epsilon="0.5", reuse="off")
