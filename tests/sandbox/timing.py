@@ -52,7 +52,7 @@ def stock(trial: Trial, program: Program) -> int:
 
 def measure(trial: Trial, programs: dict[str, Program], order: Sequence[str], slot: float, guard: float) -> list[Start]:
     """Pairs of slots on a fixed timetable: something, then the idle program."""
-    found = []
+    found: list[Start] = []
     pitch = slot + guard
     begin = time.monotonic() + 0.1
     for name in order:
