@@ -26,6 +26,6 @@ def run(options: argparse.Namespace) -> int:
         raise CommandFailed(f'the stack in "{stack.layout.data}" is not running', "Start it with privid up.")
     psql = str(postgres_build().bindir / "psql")
     # of the caller's settings for psql, those of looks stay and those of where to connect go
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("PG")}
+    environment = {k: v for k, v in os.environ.items() if k and "=" not in k and not k.startswith("PG")}
     environment |= {"PGHOST": str(stack.layout.run), "PGPORT": str(stack.layout.socket_port), "PGDATABASE": "privid", "PGUSER": "privid"}
     os.execve(psql, ["psql", *options.args], environment)

@@ -22,7 +22,7 @@ def process(chunk):
 FILE = """/* what the camera of the tests shows */
 SPLIT {camera} BEGIN 03-01-2026/6:00am END 03-01-2026/6:00:05am
   BY TIME 1sec STRIDE 0sec INTO chunks;
-PROCESS chunks USING {executable}.py TIMEOUT 500ms PRODUCING 1 ROWS WITH SCHEMA (kind:STRING="", v:NUMBER=0) INTO levels;
+PROCESS chunks USING {executable}.py TIMEOUT 1sec PRODUCING 1 ROWS WITH SCHEMA (kind:STRING="", v:NUMBER=0) INTO levels;
 """
 
 
@@ -65,7 +65,7 @@ def test_an_unprotected_camera_is_answered_exactly_with_every_declared_key(desk:
 
 
 #: the paper's questions, of shapes as in its listings; levels is 0, 10, 20 (dark), 30, 40 (bright), and so is again
-PAPER = """PROCESS chunks USING {executable}.py TIMEOUT 500ms PRODUCING 1 WITH SCHEMA (kind:STRING="", v:NUMBER=0) INTO again;
+PAPER = """PROCESS chunks USING {executable}.py TIMEOUT 1sec PRODUCING 1 WITH SCHEMA (kind:STRING="", v:NUMBER=0) INTO again;
 SELECT AVG(range(v, 15, 60)) FROM levels);
 SELECT kind,COUNT(v) FROM
     (SELECT v, kind FROM levels)
@@ -141,7 +141,7 @@ def test_a_table_that_cannot_be_made_is_shown_where_its_reason_stands(desk: Desk
             ("SPLIT {camera}", "SPLIT nowhere", "2:7", 'server "nowhere" does not exist'),
             ("BY TIME 1sec", "BY TIME 0.25sec", "3:11", "chunk"),
             ("BEGIN 03-01-2026", "BEGIN 03-01-2025", "2:{begin}", "window is outside the recording"),
-            ("TIMEOUT 500ms", "TIMEOUT 1ms", "4:{timeout}", 'option "timeout"'),
+            ("TIMEOUT 1sec", "TIMEOUT 1ms", "4:{timeout}", 'option "timeout"'),
             ("USING {executable}", "USING nothing", "4:22", 'executable "nothing" does not exist')]:
         head = FILE.replace(old, new)
         done = desk.query("SELECT COUNT(*) FROM levels;", head=head)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Callable
@@ -25,7 +26,7 @@ Rows = list[tuple[Any, ...]]
 def name(stack: Any, unique: Callable[[str], str]) -> str:
     """A camera with footage of its own (twenty seconds, a second protected), and a table over its first ten."""
     name = unique("ledger")
-    write_video(stack.videos / f"{name}.mp4", [len(name) + sum(name.encode()) % 90 + i // 10 for i in range(200)])
+    write_video(stack.videos / f"{name}.mp4", [level for level in random.Random(name).choices(range(200), k=20) for _ in range(10)])
     stack.camera(name, f"{name}.mp4", rho="1s", epsilon="1", quantum="20ms")
     stack.executable("one", "#!/bin/sh\necho '{\"v\": 1}'\n")
     stack.table(name, name, "one", timeout="60ms")

@@ -28,9 +28,9 @@ class World:
         return found
 
     def spent(self, camera: str) -> float:
-        """What is gone of a camera's budget where most of it is gone, but for the crumbs that other tests of this footage take."""
-        return round(float(self.rows("SELECT c.epsilon - min(b.remaining) FROM privid.cameras c JOIN privid.budget b USING (camera) "
-                               f"WHERE camera = '{camera}' GROUP BY c.epsilon")[0][0]), 3)
+        """What is gone of a camera's budget where most of it is gone."""
+        return float(self.rows("SELECT c.epsilon - min(b.remaining) FROM privid.cameras c JOIN privid.budget b USING (camera) "
+                               f"WHERE camera = '{camera}' GROUP BY c.epsilon")[0][0])
 
 
 @pytest.fixture(scope="session")

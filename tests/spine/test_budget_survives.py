@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
 from .conftest import World
+from .world import seconds
 
 ONE = "SET privid.reuse = off; SET privid.epsilon = 1"
 
 
 @pytest.fixture
-def camera(world: World, unique: Callable[[str], str]) -> str:
-    """A camera and table of the test's own. They have the footage of calm, and so its budget."""
+def camera(world: World, unique: Callable[[str], str], make_video: Callable[..., Path]) -> str:
+    """A camera and table of the test's own, with footage and so a budget of its own."""
     name = unique("budget")
-    world.stack.camera(name, "calm.mp4", rho="1s", epsilon="100000", quantum="20ms")
+    make_video(world.stack.videos / f"{name}.mp4", seconds(random.Random(name).choices(range(200), k=10)))
+    world.stack.camera(name, f"{name}.mp4", rho="1s", epsilon="100000", quantum="20ms")
     make_table(world, name)
     return name
 
@@ -218,7 +222,7 @@ def test_no_renaming_or_making_anew_refills_a_budget(world: World, camera: str) 
     world.rows(f"SELECT count(*) FROM {camera}", epsilon="0.001", reuse="off")
     assert world.spent(camera + "_r") == pytest.approx(spent + 0.001)
     world.rows(f"DROP SERVER {camera}_r CASCADE", user="owner")
-    world.stack.camera(camera, "calm.mp4", rho="1s", epsilon="100000")
+    world.stack.camera(camera, f"{camera}.mp4", rho="1s", epsilon="100000")
     make_table(world, camera)
     world.rows(f"SELECT count(*) FROM {camera}", epsilon="0.001", reuse="off")
     assert world.spent(camera) == pytest.approx(spent + 0.002)
