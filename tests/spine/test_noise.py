@@ -27,6 +27,19 @@ def chi_square(values: np.ndarray[Any, Any], scale: float) -> float:
     return float(stats.chisquare(observed, np.concatenate([[tail], expected, [tail]]) * len(values)).pvalue)
 
 
+def off_scale(values: np.ndarray[Any, Any], scale: float) -> float:
+    """How many standard errors the mean size of the values lies from that of the discrete Laplace law."""
+    q = np.exp(-1 / scale)
+    size = 2 * q / (1 - q * q)
+    deviation = np.sqrt(2 * q / (1 - q) ** 2 - size**2)
+    return float(abs(np.abs(values).mean() - size) / deviation * np.sqrt(len(values)))
+
+
+def fits(values: np.ndarray[Any, Any], scale: float) -> bool:
+    """Whether the values may come from that law: true ones are refused once in a million, a tenth off is 13 standard errors."""
+    return chi_square(values, scale) > 1e-7 and off_scale(values, scale) < 5.5
+
+
 @pytest.fixture(scope="module")
 def released(world: World) -> tuple[np.ndarray[Any, Any], dict[str, Any]]:
     keys = ", ".join(f"'never {i}'" for i in range(KEYS))
@@ -44,20 +57,20 @@ def test_counts_have_the_declared_noise(released: tuple[np.ndarray[Any, Any], di
     assert len(values) == 20000
     # two chunks of four rows each can move between keys: 2 * 8, at epsilon 2
     assert plan["Sensitivity"] == 16 and plan["Noise Scale"] == 8
-    assert chi_square(values, plan["Noise Scale"]) > 1e-4
+    assert fits(values, plan["Noise Scale"])
 
 
 @pytest.mark.parametrize("factor", [0.9, 1.1])
 def test_the_test_of_the_noise_notices_a_wrong_scale(released: tuple[np.ndarray[Any, Any], dict[str, Any]], factor: float) -> None:
     values, plan = released
-    assert chi_square(values, plan["Noise Scale"] * factor) < 1e-9
+    assert not fits(values, plan["Noise Scale"] * factor)
 
 
 def test_the_error_that_explain_tells_holds_for_95_of_100_values(released: tuple[np.ndarray[Any, Any], dict[str, Any]]) -> None:
     values, plan = released
     within = np.mean(np.abs(values) <= plan["Error 95%"])
     closer = np.mean(np.abs(values) <= plan["Error 95%"] - 1)
-    assert within >= 0.945 and closer < 0.955
+    assert within >= 0.94 and closer < 0.96
 
 
 def test_noise_of_different_keys_and_releases_is_independent(released: tuple[np.ndarray[Any, Any], dict[str, Any]]) -> None:
@@ -76,7 +89,7 @@ def test_sums_have_the_declared_noise_on_their_grid(world: World) -> None:
         values = np.array([float(v) for _ in range(3) for _, v in connection.execute(statement.encode()).fetchall()])
     scale = plan["Noise Scale"]
     assert scale == 80
-    assert stats.kstest(values, "laplace", args=(0, scale)).pvalue > 1e-4
+    assert stats.kstest(values, "laplace", args=(0, scale)).pvalue > 1e-7
     # the mean size of Laplace noise is its scale, known here to one part in seventy
-    for factor, fits in ((0.9, False), (1, True), (1.1, False)):
-        assert bool(abs(np.abs(values).mean() / (scale * factor) - 1) < 4.5 / len(values) ** 0.5) is fits
+    for factor, right in ((0.85, False), (1, True), (1.15, False)):
+        assert bool(abs(np.abs(values).mean() / (scale * factor) - 1) < 5 / len(values) ** 0.5) is right
