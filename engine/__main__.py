@@ -19,7 +19,7 @@ from psycopg.conninfo import conninfo_to_dict
 from privid import __version__, video
 from privid.errors import PrividError
 from privid.ledger import Ledger
-from privid.sandbox.lane import GUARD, WARM_GUARD, Lane
+from privid.sandbox.lane import Lane
 from privid.sandbox.run import Limits
 from privid.sandbox.runtime import find_runtime
 
@@ -106,7 +106,7 @@ def _build(options: argparse.Namespace, log: Log, cleanup: ExitStack) -> Server:
     attachments = Attachments(ledger)
     bulletin = Bulletin(ledger, options.lanes, log)
     cleanup.callback(bulletin.stop)
-    runner = Runner(lanes, chunks, scratch, log, guard=GUARD, warm_guard=WARM_GUARD, starts_warm=programs.starts_warm,
+    runner = Runner(lanes, chunks, scratch, log, starts_warm=programs.starts_warm,
                     read_file=attachments.content, open_reader=partial(video.Decoder, options.videos), describe=describe,
                     read_output=programs.read_output, post=bulletin.post)
     cleanup.callback(runner.stop)

@@ -33,7 +33,7 @@ class Board:
         self.timetable = Timetable(lanes)
         self.under_way: dict[bytes, Slot] = {}
         self.finished = 0  # slots that have left under_way
-        self.running: list[Slot | None] = [None] * lanes
+        self.running: list[list[Slot]] = [[] for _ in range(lanes)]  # handed to their lane: one runs, the next is prepared
         self.stopped = False
         #: for the harvest thread: a slot and what came out of it, or a slot whose frames can go
         self.harvest: queue.SimpleQueue[tuple[Slot, RunResult | None] | None] = queue.SimpleQueue()
@@ -74,8 +74,7 @@ class Board:
                 rest.setdefault(slot.job, deque()).append(slot)
         if len(rest) < 2:
             return
-        running = self.running[lane]
-        moment = max([earliest, *(slot.place.end for slot in (*before, running) if slot is not None and not slot.over)])
+        moment = max([earliest, *(slot.place.end for slot in (*before, *self.running[lane]) if not slot.over)])
         used = [(0, number, waiting) for number, waiting in enumerate(rest.values())]
         shared = []
         while used:
@@ -105,7 +104,7 @@ class Board:
             self.close(slot, State.CANCELLED)
         self.prune()
         for lane, waiting in enumerate(self._queues):
-            left = [slot.place for slot in (*waiting, self.running[lane]) if slot is not None and not slot.over]
+            left = [slot.place for slot in (*waiting, *self.running[lane]) if not slot.over]
             self.timetable.release(lane, left)
 
     def prune(self) -> None:
@@ -114,13 +113,18 @@ class Board:
         self.changed.notify_all()
 
     def put_back(self, slot: Slot) -> None:
-        """A slot that did not have its turn has it again."""
+        """A slot that did not have its turn has it again, with all that come after it."""
         slot.state = State.READY
-        self._queues[slot.place.lane].appendleft(slot)
+        waiting = self._queues[slot.place.lane]
+        waiting.appendleft(slot)
+        if any(later.place.begin < slot.place.begin for later in waiting):
+            self._queues[slot.place.lane] = deque(sorted(waiting, key=lambda later: later.place.begin))
+        self.changed.notify_all()
 
     def _slip(self, lane: int, slot: Slot, now: int) -> None:
         wait = slot.job.handover + (_PATIENCE if slot.state is State.READY and not self._lane_ready(lane, slot) else 0)
-        slots = (now + wait - slot.place.begin) // slot.place.pitch + 1
+        free = max([now + wait, *(other.place.end - 1 for other in self.running[lane] if other is not slot and not other.over)])
+        slots = (free - slot.place.begin) // slot.place.pitch + 1
         by = slots * slot.place.pitch
         for waiting in self._queues[lane]:
             waiting.place = Place(lane, waiting.place.begin + by, waiting.place.pitch)
@@ -139,13 +143,13 @@ class Board:
                     continue
                 slot = self._queues[lane][0]
                 now = time.monotonic_ns()
-                setup, latest = slot.place.begin - slot.job.guard, slot.place.begin - slot.job.handover
+                setup, latest = slot.place.begin - slot.job.setup, slot.place.begin - slot.job.handover
                 if now > latest:
                     self._slip(lane, slot, now)
                 elif slot.state is State.READY and now >= setup and self._lane_ready(lane, slot):
                     self._queues[lane].popleft()
                     slot.state = State.RUNNING
-                    self.running[lane] = slot
+                    self.running[lane].append(slot)
                     return slot
                 else:
                     # for its time, or beyond that for its frames

@@ -9,6 +9,7 @@ from enum import Enum
 from pathlib import Path
 
 from privid.model import Table
+from privid.sandbox.hands import Stop
 from privid.sandbox.program import Program
 
 from .cancel import Cancelled
@@ -41,6 +42,7 @@ class Slot:
     state: State = State.WAITING
     frames: Path | None = None
     error: BaseException | None = None
+    stop: Stop | None = None  # while a lane has it
     finished: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -63,7 +65,7 @@ class Job:
     ident: str
     table: Table
     program: Program
-    guard: int  # nanoseconds before a slot in which its run is set up
+    setup: int  # nanoseconds before a slot from which its run may be set up
     handover: int  # nanoseconds before a slot at which it must have been handed to its lane
     folder: Path  # in the scratch: the program and the decoded chunks
     own: list[Slot] = field(default_factory=list)  # in order of their frames

@@ -1,8 +1,8 @@
 """Runs chunks in the lanes, each in its slot of the public timetable.
 
-Threads: one per lane (it hands a slot to its sandbox and gets it back at the slot's end), one per job that decodes frames ahead of the
-slots, and one that harvests (reads the programs' output, keeps the rows, removes the frames), so that how long the output of one
-chunk takes to read moves nobody's slot.
+Threads: two per lane (one hands the next slot over while the other waits for the end of the slot that runs), one per job that decodes
+frames ahead of the slots, and one that harvests (reads the programs' output, keeps the rows, removes the frames), so that how long
+the output of one chunk takes to read moves nobody's slot.
 
 Frames that are not ready when their slot begins move that lane back by whole slots; so does a lane that comes back late.
 """
@@ -22,6 +22,7 @@ from pathlib import Path
 from privid.errors import PrividError, SandboxFailed, VideoUnreadable
 from privid.model import Footage, Table
 from privid.sandbox.executable import Kind
+from privid.sandbox.hands import HANDS, Late, Stop
 from privid.sandbox.program import Program
 from privid.sandbox.run import Outcome, RunResult
 
@@ -38,9 +39,10 @@ __all__ = ["Runner"]
 #: Chunks decoded ahead of their slots, beyond one per lane; more when they are small
 AHEAD = 3
 AHEAD_BYTES, AHEAD_MOST = 64 << 20, 64
-#: A lane must be handed its slot so long before it begins: to set a sandbox up, and to hand a chunk to one that is there
-HANDOVER = NANO // 20
-WARM_HANDOVER = NANO // 1000
+#: A slot is handed to its lane so long before it begins, while the slot before it runs: a sandbox must be set up, or one that is there
+#: given a chunk; and later than at the second moment it is not handed over any more
+SETUP, HANDOVER = NANO // 4, NANO // 20
+WARM_SETUP, WARM_HANDOVER = NANO // 25, NANO // 500
 #: Importing a module before its first slot; one that takes longer moves its lane by whole slots
 BOOT = {"python": NANO // 2}
 LONG_BOOT = 4 * NANO
@@ -55,15 +57,15 @@ _NOWHERE = Place(0, 0, 1)
 class Runner:
     """The lanes and what they have to do."""
 
-    def __init__(self, lanes: Sequence[LaneLike], cache: ChunkCache, scratch: Path, log: Log, *, guard: float,
-                 warm_guard: float, starts_warm: Callable[[Table], bool], read_file: Callable[[str], bytes],
+    def __init__(self, lanes: Sequence[LaneLike], cache: ChunkCache, scratch: Path, log: Log, *,
+                 starts_warm: Callable[[Table], bool], read_file: Callable[[str], bytes],
                  open_reader: Callable[[Footage], Reader], describe: Callable[[Table, int, Path], None],
                  read_output: Callable[[Table, RunResult], Harvested], post: Callable[[Job], None] = lambda job: None) -> None:
         self._lanes = lanes
         self._cache = cache
         self._scratch = scratch
         self._log = log
-        self._guard, self._warm_guard = int(guard * NANO), int(warm_guard * NANO)
+        self._guard = int(max(lane.guard for lane in lanes) * NANO)
         self._starts_warm = starts_warm
         self._read_file = read_file
         self._open_reader = open_reader
@@ -74,7 +76,7 @@ class Runner:
         self._board = Board(len(lanes), lambda lane, slot: lanes[lane].ready(slot.job.program), log)
         self._decoders: set[threading.Thread] = set()
         self._threads = [threading.Thread(target=self._work, args=(index,), name=f"lane {index}", daemon=True)
-                         for index in range(len(lanes))]
+                         for index in range(len(lanes)) for _ in range(HANDS)]
         self._harvester = threading.Thread(target=self._reap, name="harvest", daemon=True)
         for thread in (*self._threads, self._harvester):
             thread.start()
@@ -83,7 +85,7 @@ class Runner:
 
     def pitch(self, table: Table) -> int:
         """Length of one slot of a table: what its program may take, and the guard."""
-        return nanoseconds(table.timeout) + (self._warm_guard if self._warm(table) else self._guard)
+        return nanoseconds(table.timeout) + self._guard
 
     def _warm(self, table: Table) -> bool:
         return table.warm and all(lane.warm for lane in self._lanes) and self._starts_warm(table)
@@ -117,8 +119,8 @@ class Runner:
         """Reserve slots for the chunks that are neither kept nor under way, and start on them."""
         folder, warm = self._scratch / f"job-{secrets.token_hex(8)}", self._warm(table)
         program = Program(folder / PROGRAM, kind, table.runtime, folder / FILES if table.executable.files else None, warm)
-        guard, handover = (self._warm_guard, WARM_HANDOVER) if warm else (self._guard, HANDOVER)
-        job = Job(secrets.token_hex(4), table, program, guard, handover, folder)
+        setup, handover = (WARM_SETUP, WARM_HANDOVER) if warm else (SETUP, HANDOVER)
+        job = Job(secrets.token_hex(4), table, program, setup, handover, folder)
         board = self._board
         while True:
             # The cache is asked outside the lock. A slot enters it before it leaves under_way, so unless some slot finished
@@ -175,19 +177,15 @@ class Runner:
             lane.close()
 
     def _kill(self, slots: Iterable[Slot]) -> None:
-        """End runs and reads that nobody wants. Runs are asked again after a moment, for a lane may have been about to start."""
+        """End runs and reads that nobody wants."""
         slots = list(slots)
         for job in {slot.job for slot in slots}:
             if not job.left and job.reader is not None:
                 job.reader.close()
-        for _ in range(3):
-            with self._board.lock:
-                running = [slot for slot in slots if self._board.running[slot.place.lane] is slot]
-                for slot in running:
-                    self._lanes[slot.place.lane].cancel()
-            if not running:
-                return
-            time.sleep(0.01)
+        with self._board.lock:
+            for slot in slots:
+                if slot.stop is not None:
+                    slot.stop.set()
 
     # A lane's thread
 
@@ -198,24 +196,32 @@ class Runner:
         while (slot := board.next(lane)) is not None:
             result: RunResult | None = None
             try:
-                if not slot.over:
-                    result = self._run(lane, slot)
+                result = self._run(lane, slot)
+            except Late:
+                with board.lock:
+                    if not slot.over:
+                        board.put_back(slot)
             except Exception as error:
                 self._report("slot failed", error, slot.job)
                 self.fail(slot.job, error)
             with board.lock:
-                board.running[lane] = None
-                if result is not None and result.outcome is Outcome.CANCELLED:
-                    result = None
-                    if not slot.over:  # the cancel was meant for the run before
-                        board.put_back(slot)
-            board.harvest.put((slot, result))
+                board.running[lane].remove(slot)
+            board.harvest.put((slot, None if result is None or result.outcome is Outcome.CANCELLED else result))
 
-    def _run(self, lane: int, slot: Slot) -> RunResult:
-        assert slot.frames is not None
+    def _run(self, lane: int, slot: Slot) -> RunResult | None:
+        with self._board.lock:
+            if slot.over:
+                return None
+            assert slot.frames is not None and slot.stop is None
+            stop = slot.stop = Stop()
         begin = slot.place.begin
-        return self._lanes[lane].run(slot.job.program, slot.frames, begin / NANO,
-                                     (begin + nanoseconds(slot.job.table.timeout)) / NANO)
+        try:
+            return self._lanes[lane].run(slot.job.program, slot.frames, begin / NANO,
+                                         (begin + nanoseconds(slot.job.table.timeout)) / NANO, stop)
+        finally:
+            with self._board.lock:
+                slot.stop = None
+            stop.close()
 
     def _report(self, event: str, error: Exception, job: Job) -> None:
         """Our own errors are logged in full: nothing in them comes from a program or a picture."""
@@ -304,7 +310,7 @@ class Runner:
     def _sweep(self, slot: Slot) -> None:
         job, board = slot.job, self._board
         with board.lock:
-            frames = slot.frames if slot.over and board.running[slot.place.lane] is not slot else None
+            frames = slot.frames if slot.over and slot not in board.running[slot.place.lane] else None
         if frames is not None:
             shutil.rmtree(frames, ignore_errors=True)
             with board.lock:

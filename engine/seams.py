@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from privid.sandbox.hands import Stop
 from privid.sandbox.program import Program
 from privid.sandbox.run import RunResult
 
@@ -24,7 +25,11 @@ class LaneLike(Protocol):
 
     @property
     def warm(self) -> bool:
-        """Whether modules are started warm, which needs less time between slots."""
+        """Whether modules are started warm."""
+
+    @property
+    def guard(self) -> float:
+        """Seconds that the timetable must leave between two slots."""
 
     def announce(self, program: Program, slots: int) -> None:
         """So many slots of this program will come."""
@@ -32,14 +37,12 @@ class LaneLike(Protocol):
     def ready(self, program: Program) -> bool:
         """Whether a slot of this program could begin now."""
 
-    def run(self, program: Program, chunk_dir: Path, begin: float, end: float) -> RunResult:
-        """One slot. Called a guard before it begins."""
+    def run(self, program: Program, chunk_dir: Path, begin: float, end: float, stop: Stop | None) -> RunResult:
+        """One slot. Called before it begins, by up to HANDS threads: one whose slot runs, others whose slots come next. Raises Late when
+        the slot had begun before all was ready. `stop`, once set, ends it."""
 
     def dismiss(self, program: Program) -> None:
         """No more slots of this program will come."""
-
-    def cancel(self) -> None:
-        """End the run under way, if any, at once."""
 
     def close(self) -> None:
         """End everything and leave nothing behind."""

@@ -26,7 +26,7 @@ from privid.errors import ExecutableInvalid, InvalidValue, VideoUnreadable
 from privid.model import Executable, Footage
 from privid.quantities import parse_number, parse_timestamp, show_duration
 from privid.sandbox.executable import Kind, classify, install
-from privid.sandbox.lane import GUARD, Lane, Program
+from privid.sandbox.lane import SETUP, Lane, Program
 from privid.sandbox.rows import Row, default_row, parse_rows
 from privid.sandbox.run import Outcome, RunResult
 from privid.sandbox.runtime import find_runtime
@@ -118,7 +118,7 @@ class ChunkTable:
     def explain(self, quals: Sequence[QualLike], columns: Iterable[str], sortkeys: object = None, verbose: bool = False) -> list[str]:
         """What a scan would do."""
         table, count = self.table, self._count(quals)
-        seconds = count * (table.timeout + Fraction(str(GUARD)))
+        seconds = count * (table.timeout + Fraction(str(SETUP)))
         lines = [f"Runs {self.kind.value} {table.executable.name} over {count} of {table.grid.count} chunks, {show_duration(seconds)}",
                  "Shows raw rows, outside any policy"]
         if verbose:
@@ -156,8 +156,7 @@ class ChunkTable:
                     describe(table, chunk, folder)
                     while not lane.ready(program):
                         time.sleep(0.005)
-                    begin = time.monotonic() + GUARD
-                    result = lane.run(program, folder, begin, begin + float(table.timeout))
+                    result = lane.run_soon(program, folder, float(table.timeout))
                     yield ChunkRun(chunk, self.begins(chunk), result)
                     shutil.rmtree(folder)
 

@@ -18,6 +18,7 @@ import select
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -29,6 +30,7 @@ from typing import Any
 from . import filter as system_calls
 from . import syscalls
 from .cgroups import Group, Hierarchy
+from .chunk import CHUNK_FILE, FRAMES_FILE
 from .command import ENVIRONMENT
 from .run import Limits, prefer
 from .verify import Refused, Seen, check_alone, check_apart, look, seems_ready
@@ -59,17 +61,18 @@ class Child:
     tmpfs: int
     output: int
     errors: int
-    thaw: int = -1
-    kill: int = -1
 
-    def open(self) -> None:
-        """What a slot needs at once is opened before it begins, and not for every child at all times."""
-        assert self.group.stroke is not None
-        self.thaw = os.open(self.group.stroke / "cgroup.freeze", os.O_WRONLY | os.O_CLOEXEC)
-        self.kill = os.open(self.group.stroke / "cgroup.kill", os.O_WRONLY | os.O_CLOEXEC)
+    def bury(self) -> bool:
+        """Free what its run held; what is pinned stays until the whole brood is closed. False while the kernel is still at it."""
+        if self.output >= 0:
+            self.group.kill()
+            for name in (FRAMES_FILE, CHUNK_FILE):
+                (self.box / name).unlink(missing_ok=True)
+            self.close()
+        return self.group.remove(patience=0)
 
     def close(self) -> None:
-        for name in ("output", "errors", "thaw", "kill"):
+        for name in ("output", "errors"):
             if (fd := getattr(self, name)) >= 0:
                 os.close(fd)
                 setattr(self, name, -1)
@@ -85,12 +88,15 @@ class Brood:
         self.size = count
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.ended: dict[int, int] = {}
+        self._said: set[str] = set()
+        self._listening = threading.Lock()
         self._made: list[Child] = []
         self._pins: list[int] = []
         self._nest = lane / name
         self._nest.mkdir(mode=0o755)
         self._zygote = hierarchy.create(f"{name}-zygote", memory=limits.memory + count * _CHILD_PAGES,
                                         processes=2 * count + limits.processes)
+        self.control.setblocking(False)
         with theirs:
             self._nursery = subprocess.Popen([sys.executable, "-I", "-m", "privid.sandbox.nursery", str(theirs.fileno())],
                                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/",
@@ -101,7 +107,7 @@ class Brood:
                  "tmpfs": limits.tmpfs, "limits": bounds, "filter": system_calls.export(zygote=True).hex(),
                  "environment": {**ENVIRONMENT, "PWD": "/tmp"},
                  "command": ["/usr/bin/python3", "-s", "-B", "/usr/lib/privid/zygote.py", "/chunk", "/app/module.py", str(count),
-                             str(syscalls.NAMESPACE_FLAGS)]}
+                             str(syscalls.FORK_APART)]}
         try:
             zygote = self._boot(order, count, elsewhere)
             self._settle(count, hierarchy, limits, name, uid, gid, root, zygote)
@@ -131,7 +137,7 @@ class Brood:
         self.control.send(b'{"go": true}')
         while True:
             pids = self._zygote.processes()
-            if len(pids) > count and sum(seems_ready(pid, _FILTERS) for pid in pids) >= count:
+            if len(pids) > count + 1 and sum(seems_ready(pid, _FILTERS) for pid in pids) >= count:
                 return zygote
             if zygote not in pids:
                 raise NotWarm("the module could not be imported")
@@ -200,30 +206,32 @@ class Brood:
 
     # Talk with process 1
 
-    def _ask(self, wanted: str) -> dict[str, Any]:
-        while True:
+    def _ask(self, wanted: str) -> None:
+        """Wait until process 1 says so."""
+        poll = select.poll()
+        poll.register(self.control, select.POLLIN)
+        while wanted not in self._said:
             left = self._deadline - time.monotonic()
-            poll = select.poll()
-            poll.register(self.control, select.POLLIN)
             if left <= 0 or not poll.poll(1000 * left):
                 raise NotWarm("the nursery does not answer")
-            message = self.listen()
-            if message is None:
+            if not self.listen():
                 raise NotWarm("the nursery has ended")
-            if wanted in message:
-                return message
 
-    def listen(self) -> dict[str, Any] | None:
-        """The next message; endings are noted. None when the nursery is gone."""
-        try:
-            data = self.control.recv(65536)
-        except OSError:
-            return None
-        if not data:
-            return None
-        message: dict[str, Any] = json.loads(data)
-        self.ended.update(dict(message.get("ended", ())))
-        return message
+    def listen(self) -> bool:
+        """Take what process 1 says, without waiting; endings are noted. False when the nursery is gone. Callable from any thread."""
+        with self._listening:
+            while True:
+                try:
+                    data = self.control.recv(65536)
+                except BlockingIOError:
+                    return True
+                except OSError:
+                    return False
+                if not data:
+                    return False
+                message: dict[str, Any] = json.loads(data)
+                self._said.update(message)
+                self.ended.update(dict(message.get("ended", ())))
 
     # The end
 

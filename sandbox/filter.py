@@ -16,7 +16,7 @@ import pyseccomp
 
 from privid.errors import SandboxFailed
 
-from .syscalls import NAMESPACE_FLAGS
+from .syscalls import FORK_APART
 
 __all__ = ["export", "instructions"]
 
@@ -24,7 +24,7 @@ _LOW = 0xFFFF_FFFF  # the kernel looks at the low half of an int argument only, 
 
 _MEMORY = ("brk", "munmap", "mremap", "mprotect")
 _FILES = ("read", "write", "readv", "writev", "pread64", "pwrite64", "preadv", "pwritev", "preadv2", "pwritev2", "lseek", "open", "openat",
-          "creat", "close", "close_range", "stat", "fstat", "lstat", "newfstatat", "statx", "access", "faccessat", "faccessat2",
+          "creat", "close", "close_range", "stat", "fstat", "lstat", "newfstatat", "access", "faccessat", "faccessat2",
           "readlink", "readlinkat", "getdents", "getdents64", "mkdir", "mkdirat", "rmdir", "unlink", "unlinkat", "rename", "renameat",
           "renameat2", "link", "linkat", "symlink", "symlinkat", "truncate", "ftruncate", "fallocate", "chmod", "fchmod", "fchmodat",
           "utime", "utimes", "utimensat", "futimesat", "dup", "dup2", "dup3", "umask", "getcwd", "chdir", "fchdir")
@@ -40,9 +40,10 @@ _TIME = ("clock_gettime", "clock_getres", "gettimeofday", "time", "alarm", "seti
 #: Nothing of a run outlives it, so there is nothing to make durable; on a shared disk these would feel others' writes.
 _PRETENDED = ("fsync", "fdatasync", "msync", "sync_file_range", "fadvise64")
 #: Asked for by libraries that fall back to an allowed call when the kernel does not know this one.
-_NOT_THERE = ("clone3", "openat2", "execveat", "copy_file_range", "sendfile", "splice", "futex_waitv", "membarrier", "statfs", "fstatfs",
-              "memfd_create", "io_uring_setup", "pidfd_open", "mseal", "pkey_alloc", "pkey_mprotect", "landlock_create_ruleset",
-              "map_shadow_stack")
+#: statx would tell when a file was made: when the frames of a chunk are written depends on how long earlier ones took to decode.
+_NOT_THERE = ("statx", "clone3", "openat2", "execveat", "copy_file_range", "sendfile", "splice", "futex_waitv", "membarrier",
+              "statfs", "fstatfs", "memfd_create", "io_uring_setup", "pidfd_open", "mseal", "pkey_alloc", "pkey_mprotect",
+              "landlock_create_ruleset", "map_shadow_stack")
 #: Extended attributes: a file system without them is an ordinary thing.
 _NOT_SUPPORTED = ("getxattr", "lgetxattr", "fgetxattr", "listxattr", "llistxattr", "flistxattr", "setxattr", "lsetxattr", "fsetxattr")
 
@@ -62,7 +63,7 @@ _FCNTL = (0, 1, 2, 3, 4, 1030)
 _IOCTL = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
 # prctl: thread names, death signals, "am I dumpable", "which capabilities are there"
 _PRCTL = (1, 2, 3, 15, 16, 23)
-_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 22, 2
+_PR_SET_SECCOMP, _PR_GET_TID_ADDRESS, _SECCOMP_MODE_FILTER = 22, 40, 2
 _ARCH_PRCTL = (0x1001, 0x1002, 0x1003, 0x1004)
 
 
@@ -76,7 +77,8 @@ def export(*, zygote: bool = False) -> bytes:
     try:
         rules = _rules()
         if zygote:
-            _allow_values(rules, "unshare", 0, (NAMESPACE_FLAGS,))
+            _allow_values(rules, "clone", 0, (FORK_APART,))
+            _allow_values(rules, "prctl", 0, (_PR_GET_TID_ADDRESS,))
             _add(rules, pyseccomp.ALLOW, "capset")
             _add(rules, pyseccomp.ALLOW, "prctl", _bits(0, _LOW, _PR_SET_SECCOMP), _bits(1, _LOW, _SECCOMP_MODE_FILTER))
         with tempfile.TemporaryFile() as file:

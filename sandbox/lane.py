@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import queue
 import resource
@@ -17,9 +18,10 @@ from privid.errors import SandboxFailed
 
 from . import filter as system_calls
 from .brood import Brood, Child
-from .cgroups import Group, Hierarchy, find_hierarchy
+from .cgroups import Hierarchy, find_hierarchy
 from .chunk import CHUNK_FILE, FRAMES_FILE
 from .executable import Kind
+from .hands import HANDS, Hand, Hands, Late, OwnHand, Stop
 from .nurse import Nurse
 from .program import Program
 from .root import make_root, remove_tree
@@ -28,14 +30,16 @@ from .runtime import DEFAULT_RUNTIME, Runtime, find_runtime
 from .users import SANDBOX_GID, claim_user
 from .warm import WarmRun
 
-__all__ = ["GUARD", "MIN_SLOT", "WARM_GUARD", "Lane", "Limits", "Outcome", "Program", "RunResult"]
+__all__ = ["GUARD", "MIN_SLOT", "SETUP", "SHORT_GUARD", "Lane", "Late", "Limits", "Outcome", "Program", "RunResult", "Stop"]
 
-#: Seconds that the timetable leaves between the end of one slot and the beginning of the next in the same lane. In it the next sandbox is
-#: set up (10 to 20 ms, twice that under load) and what was killed at the end of the slot goes away (a fork bomb: up to 70 ms).
-#: It is part of the timetable, which is public; how much of it is needed is not waited for, so that no run can move the next one's start.
+#: Seconds that the timetable leaves between the end of one slot and the beginning of the next in the same lane, for what was killed to go
+#: away. It is part of the timetable, which is public; how much of it is needed is not waited for, so that no run can move the next one's
+#: start. A gate on a core of the lane's own needs time to kill and to send the dying elsewhere; without one they die where the next
+#: program starts, which takes a fork bomb 70 ms.
+SHORT_GUARD = 0.0025
 GUARD = 0.1
-#: The same between warm slots. With 12 ms, what a run did could be told, by some microseconds, from the start of the next one.
-WARM_GUARD = 0.1
+#: Seconds before a slot at which its run should be handed over: to set a cold sandbox up takes 10 to 20 ms, and more under load.
+SETUP = 0.1
 #: Shorter slots (seconds) would be all start and no program.
 MIN_SLOT = 0.002
 
@@ -54,9 +58,9 @@ class Lane:
         self._as_root = os.geteuid() == 0
         self._cores = cores
         self._elsewhere = frozenset(os.sched_getaffinity(0)) - cores if cores is not None else None
-        self._runs = self._broods = 0
-        self._busy = threading.Lock()
-        self._cancel = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._runs = itertools.count(1)
+        self._broods = 0
+        self._entered = threading.BoundedSemaphore(HANDS)
         self._hierarchy: Hierarchy | None = find_hierarchy()
         if self._hierarchy is not None:
             self._hierarchy.sweep()
@@ -76,7 +80,9 @@ class Lane:
         self._dead: queue.SimpleQueue[Run | None] = queue.SimpleQueue()
         self._undertaker = threading.Thread(target=self._bury, name=f"lane-{index}-undertaker", daemon=True)
         self._undertaker.start()
-        able = warm and self._as_root and self._hierarchy is not None and self._hierarchy.stroke is not None
+        strokes = self._as_root and self._hierarchy is not None and self._hierarchy.stroke is not None
+        self._hands = Hands(self._cores, self._elsewhere) if strokes else None
+        able = warm and strokes
         if able:
             _allow_descriptors()
         self._nurse = Nurse(f"lane-{index}-nurse", self._breed, log) if able else None
@@ -85,6 +91,11 @@ class Lane:
     def warm(self) -> bool:
         """Whether this lane can start modules warm."""
         return self._nurse is not None
+
+    @property
+    def guard(self) -> float:
+        """Seconds that the timetable must leave between slots."""
+        return SHORT_GUARD if self._hands is not None and self._elsewhere else GUARD
 
     def announce(self, program: Program, slots: int) -> None:
         """So many slots of this program will come; what can be made ready for them is."""
@@ -102,67 +113,56 @@ class Lane:
         if self._nurse is not None:
             self._nurse.dismiss(program)
 
-    def run(self, program: Program, chunk_dir: Path, begin: float, end: float) -> RunResult:
+    def run(self, program: Program, chunk_dir: Path, begin: float, end: float, stop: Stop | None = None) -> RunResult:
         """Run a program on a chunk from begin to end (time.monotonic()), and return at end, whatever the program does.
 
-        Call it up to GUARD before begin; the sandbox is set up meanwhile. Raises SandboxFailed, possibly earlier than end, if the
-        sandbox itself did not work.
+        Call it SETUP before begin; the sandbox is set up meanwhile. Two threads may be in it: one whose slot runs, one whose slot
+        comes next. Raises Late when the slot had begun before all was ready, and SandboxFailed, possibly earlier than end, if the sandbox
+        itself did not work. `stop` ends the run at once; its result is Outcome.CANCELLED.
         """
-        with self._busy:
-            self._forget_cancel()  # one that was meant for the run before
+        with self._entered:
             mapped = self._check_readable(program.path, program.kind, chunk_dir)
             taken = self._nurse.take(program) if self._nurse is not None else None
             if taken is not None:
-                return self._run_warm(*taken, chunk_dir, begin, end)
-            return self._run_cold(program, chunk_dir, begin, end, mapped)
+                return self._run_warm(*taken, chunk_dir, begin, end, stop)
+            return self._run_cold(program, chunk_dir, begin, end, mapped, stop)
 
-    def _run_warm(self, brood: Brood, child: Child, chunk_dir: Path, begin: float, end: float) -> RunResult:
+    def run_soon(self, program: Program, chunk_dir: Path, seconds: float) -> RunResult:
+        """Run a program in a slot that begins as soon as it can, where there is no timetable to keep."""
+        lead = SETUP
+        while True:
+            begin = time.monotonic() + lead
+            try:
+                return self.run(program, chunk_dir, begin, begin + seconds)
+            except Late:
+                lead *= 2
+
+    def _run_warm(self, brood: Brood, child: Child, chunk_dir: Path, begin: float, end: float, stop: Stop | None) -> RunResult:
         assert self._nurse is not None
+        run: WarmRun | None = None
         try:
-            run = WarmRun(brood, child, chunk_dir, self.limits)
+            with self._hand() as hand:
+                run = WarmRun(brood, child, chunk_dir, self.limits)
+                return _attend(run, hand, begin, end, stop)
         except OSError as error:
             raise SandboxFailed(f"could not hand over a chunk: {error.strerror}") from None
-        try:
-            _sleep_until(begin)
-            _stamp(run.box, run.box / CHUNK_FILE, run.box / FRAMES_FILE)
-            started = time.monotonic()
-            run.start()
-            return self._until(end, run, run.collect(end, self._cancel), started)
         finally:
-            run.kill()
-            self._clear_core(child.group)
-            self._nurse.bury(brood, run)
+            child.group.kill()
+            self._nurse.bury(brood, child)
 
-    def _run_cold(self, program: Program, chunk_dir: Path, begin: float, end: float, mapped: int) -> RunResult:
-        self._runs += 1
-        name = f"{os.getpid()}-{self.index}-{self._runs}"
+    def _run_cold(self, program: Program, chunk_dir: Path, begin: float, end: float, mapped: int, stop: Stop | None) -> RunResult:
+        name = f"{os.getpid()}-{self.index}-{next(self._runs)}"
         run = self._start(name, program, chunk_dir, cpu_seconds=end - begin, mapped=mapped)
         try:
-            run.prepare(end, self._cores)
-            _sleep_until(begin)
-            _stamp(program.path, chunk_dir, chunk_dir / CHUNK_FILE, chunk_dir / FRAMES_FILE)
-            started = time.monotonic()
-            run.open_gate()
-            return self._until(end, run, run.collect(end, self._cancel), started)
+            with self._hand() as hand:
+                run.prepare(end, self._cores)
+                return _attend(run, hand, begin, end, stop)
         finally:
             run.kill()
-            self._clear_core(run.group)
             self._dead.put(run)
 
-    def _until(self, end: float, run: Run | WarmRun, outcome: Outcome, started: float) -> RunResult:
-        """The result, at the end of the slot."""
-        result = run.result(outcome, started)
-        if outcome is not Outcome.CANCELLED:
-            _sleep_until(end)
-        return result
-
-    def _clear_core(self, group: Group | None) -> None:
-        """Send the dying elsewhere: to free what a hostile program piled up takes the kernel up to half a second, and the next program
-        would feel it on its core."""
-        if self._elsewhere and group is not None:
-            for pid in group.processes():
-                with contextlib.suppress(OSError):
-                    os.sched_setaffinity(pid, self._elsewhere)
+    def _hand(self) -> contextlib.AbstractContextManager[Hand | OwnHand]:
+        return self._hands.take() if self._hands is not None else contextlib.nullcontext(OwnHand())
 
     def _breed(self, program: Program, count: int) -> Brood:
         assert self._hierarchy is not None
@@ -183,24 +183,18 @@ class Lane:
         make_root(runtime, root)
         return root
 
-    def cancel(self) -> None:
-        """End the run under way, if any, at once; its result is Outcome.CANCELLED. Callable from any thread."""
-        if self._busy.locked():
-            os.eventfd_write(self._cancel, 1)
-
-    def _forget_cancel(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            os.eventfd_read(self._cancel)
-
     def close(self) -> None:
         """Wait until every run is buried, and leave nothing behind."""
-        with self._busy:
+        with contextlib.ExitStack() as everybody:
+            for _ in range(HANDS):
+                everybody.enter_context(self._entered)
             if self._undertaker.is_alive():
                 self._dead.put(None)
                 self._undertaker.join()
                 if self._nurse is not None:
                     self._nurse.close()
-                os.close(self._cancel)
+                if self._hands is not None:
+                    self._hands.close()
                 if self._user is not None:
                     self._user.close()
                 remove_tree(self._directory)
@@ -269,12 +263,12 @@ def _allow_descriptors() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def _stamp(*paths: Path) -> None:
-    """Make file times say when the slot began and nothing else: how long decoding took depends on what other frames show."""
-    for path in paths:
-        os.utime(path, (0, 0))
-
-
-def _sleep_until(moment: float) -> None:
-    while (left := moment - time.monotonic()) > 0:
-        time.sleep(left)
+def _attend(run: Run | WarmRun, hand: Hand | OwnHand, begin: float, end: float, stop: Stop | None) -> RunResult:
+    """From the booking of a slot to its end."""
+    run.book(hand, begin, end)
+    outcome = run.collect(hand, stop)
+    result = run.result(outcome, hand.started)
+    if outcome is Outcome.CANCELLED:
+        hand.stop()
+    hand.finish()
+    return result

@@ -6,6 +6,7 @@ all public. A program that cannot be started warm is started cold from then on.
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 from collections.abc import Callable
@@ -14,7 +15,6 @@ from dataclasses import dataclass, field
 from . import syscalls
 from .brood import Brood, Child, NotWarm
 from .program import Program
-from .warm import WarmRun
 
 __all__ = ["BATCH", "Nurse"]
 
@@ -22,6 +22,8 @@ __all__ = ["BATCH", "Nurse"]
 BATCH = 64
 #: Programs that a lane remembers as not to be started warm.
 _REMEMBERED = 1000
+#: Seconds between looks at what the kernel clears away.
+_LOOK_AGAIN = 0.02
 
 
 @dataclass(eq=False)
@@ -48,7 +50,8 @@ class Nurse:
         self._wards: dict[Program, _Ward] = {}
         self._cold: dict[Program, str] = {}
         self._stopped = False
-        self._dead: queue.SimpleQueue[tuple[Brood, WarmRun]] = queue.SimpleQueue()
+        self._dead: queue.SimpleQueue[tuple[Brood, Child]] = queue.SimpleQueue()
+        self._dying: list[tuple[Brood, Child]] = []
         self._busy: dict[Brood, int] = {}  # runs of a brood that are not buried yet
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
@@ -92,9 +95,9 @@ class Nurse:
     def why_cold(self, program: Program) -> str | None:
         return self._cold.get(program)
 
-    def bury(self, brood: Brood, run: WarmRun) -> None:
-        """Free what a run held, later."""
-        self._dead.put((brood, run))
+    def bury(self, brood: Brood, child: Child) -> None:
+        """Free what a child's run held, later."""
+        self._dead.put((brood, child))
         with self._lock:
             self._changed.notify_all()
 
@@ -111,18 +114,32 @@ class Nurse:
         while True:
             with self._lock:
                 while not (self._stopped or not self._dead.empty() or self._hungry() or self._closable()):
-                    self._changed.wait()
+                    if not self._changed.wait(_LOOK_AGAIN if self._dying else None):
+                        break
                 stopped, hungry = self._stopped, self._hungry()
-            while not self._dead.empty():
-                brood, run = self._dead.get()
-                self._try(run.bury)
-                with self._lock:
-                    self._busy[brood] -= 1
+            self._bury()
             self._clear(stopped)
             if stopped:
                 return
             if hungry is not None:
                 self._feed(*hungry)
+
+    def _bury(self) -> None:
+        """What the kernel has not cleared away yet is looked at again later, all of it together."""
+        while not self._dead.empty():
+            self._dying.append(self._dead.get())
+        left = []
+        for brood, child in self._dying:
+            gone = True
+            with contextlib.suppress(OSError):
+                gone = child.bury()
+            if not gone:
+                left.append((brood, child))
+                continue
+            with self._lock:
+                if brood in self._busy:
+                    self._busy[brood] -= 1
+        self._dying = left
 
     def _hungry(self) -> tuple[Program, int] | None:
         """The program that needs children most: half a batch or less is ready, and slots are left."""

@@ -28,7 +28,9 @@ from typing import cast
 from privid.errors import SandboxFailed
 
 from .cgroups import Group
+from .chunk import CHUNK_FILE, FRAMES_FILE
 from .command import sandbox_command
+from .hands import Booked, Hand, OwnHand, Stop
 from .program import Program
 
 __all__ = ["Limits", "Outcome", "Run", "RunResult", "prefer", "uncopied"]
@@ -90,6 +92,8 @@ class Run:
                  limits: Limits, cpu_seconds: float, mapped: int, group: Group | None, user: tuple[int, int] | None) -> None:
         self.group = group
         self._limits = limits
+        #: How long decoding took depends on what other frames show: file times must say when the slot began and nothing else.
+        self._stamped = (program.path, chunk, chunk / CHUNK_FILE, chunk / FRAMES_FILE)
         self._process: subprocess.Popen[bytes] | None = None
         self._pidfd: int | None = None
         self._status = b""
@@ -130,27 +134,32 @@ class Run:
         except OSError as error:
             raise SandboxFailed(f"could not limit the sandbox: {error.strerror}") from None
 
-    def open_gate(self) -> None:
-        """Let the program start."""
-        try:
-            os.write(self._gate, b"!")
-        except BrokenPipeError:
-            raise self._failure() from None
+    def book(self, hand: Hand | OwnHand, begin: float, end: float) -> None:
+        """Have the program started when its slot begins."""
+        with contextlib.ExitStack() as opened:
+            kill, tasks = self.group.open_stroke(opened) if self.group is not None and self.group.stroke is not None else (-1, -1)
+            stamped = [_opened(opened, os.open(path, os.O_RDONLY | os.O_CLOEXEC)) for path in self._stamped]
+            hand.book(begin, end, Booked(b"!", self._gate, kill, tasks, stamped))
 
-    def collect(self, end: float, cancel_fd: int) -> Outcome:
+    def collect(self, hand: Hand | OwnHand, stop: Stop | None) -> Outcome:
         """Read what the program prints until it ends, floods, or its time is over; then kill what is left of it."""
         outcome: Outcome | None = None
         with selectors.PollSelector() as selector:
-            for fd in (self._stdout_fd, self._status_fd, cancel_fd):
-                selector.register(fd, selectors.EVENT_READ)
-            while outcome is None and (left := end - time.monotonic()) > 0:
+            for fd in (self._stdout_fd, self._status_fd, hand.fileno(), -1 if stop is None else stop.fileno()):
+                if fd >= 0:
+                    selector.register(fd, selectors.EVENT_READ)
+            while outcome is None and not hand.over and (left := hand.deadline - time.monotonic()) > 0:
                 for key, _ in selector.select(left):
-                    if key.fd == cancel_fd:
+                    if key.fd == self._stdout_fd:
+                        if not self._read_stdout():
+                            selector.unregister(self._stdout_fd)
+                    elif key.fd == self._status_fd:
+                        if not self._read_status():
+                            outcome = self._ended()
+                    elif key.fd == hand.fileno():
+                        hand.hear()
+                    else:
                         outcome = Outcome.CANCELLED
-                    elif key.fd == self._stdout_fd and not self._read_stdout():
-                        selector.unregister(self._stdout_fd)
-                    elif key.fd == self._status_fd and not self._read_status():
-                        outcome = self._ended()
                 if len(self._stdout) > self._limits.stdout:
                     outcome = Outcome.FLOODED
         self.kill()

@@ -7,7 +7,7 @@ import os
 import platform
 from collections.abc import Mapping
 
-__all__ = ["ATTR_NODEV", "ATTR_NOSUID", "ATTR_RDONLY", "CLONE_FS", "KCMP_KINDS", "NAMESPACES", "NAMESPACE_FLAGS", "bind_tree",
+__all__ = ["ATTR_NODEV", "ATTR_NOSUID", "ATTR_RDONLY", "CLONE_FS", "FORK_APART", "KCMP_KINDS", "NAMESPACES", "NAMESPACE_FLAGS", "bind_tree",
            "die_with_parent", "drop_capabilities", "enter_namespace", "kcmp", "load_filter", "make_dumpable", "make_private", "mount",
            "move_mount", "new_tmpfs", "no_new_privileges", "pivot_root", "set_attributes", "umount", "unshare"]
 
@@ -16,8 +16,10 @@ _FLAGS = {"mnt": 0x20000, "cgroup": 0x2000000, "uts": 0x4000000, "ipc": 0x800000
           "net": 0x40000000}
 #: Namespaces that every run has of its own, as /proc/PID/ns names them.
 NAMESPACES = tuple(_FLAGS)
-#: The only flags with which a zygote may call unshare.
 NAMESPACE_FLAGS = sum(_FLAGS.values())
+#: The only flags beyond those of threads and plain children with which a zygote may call clone: all new namespaces, the child's number
+#: told to the C library as fork does (CLONE_CHILD_SETTID, CLONE_CHILD_CLEARTID), SIGCHLD at its end.
+FORK_APART = NAMESPACE_FLAGS | 0x1000000 | 0x200000 | 17
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 2, 4, 32, 4096, 16384, 1 << 18
 MNT_DETACH = 2

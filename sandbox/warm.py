@@ -8,17 +8,20 @@ import contextlib
 import math
 import os
 import selectors
+import signal
 import time
 from pathlib import Path
 
 from .brood import Brood, Child
 from .chunk import CHUNK_FILE, FRAMES_FILE
+from .hands import Booked, Hand, OwnHand, Stop
 from .run import Limits, Outcome, RunResult, uncopied
 
 __all__ = ["WarmRun"]
 
 _MIB = 1 << 20
 _GLANCE = 0.0003
+_MOMENT = 1.0
 _PF_EXITING = 0x4
 
 
@@ -30,46 +33,54 @@ class WarmRun:
         self._child = child
         self._limits = limits
         self._stdout = bytearray()
-        child.open()
         for name in (FRAMES_FILE, CHUNK_FILE):
             os.link(chunk / name, child.box / name)
 
-    @property
-    def box(self) -> Path:
-        return self._child.box
+    def book(self, hand: Hand | OwnHand, begin: float, end: float) -> None:
+        """Have the child thawed when its slot begins."""
+        child = self._child
+        with contextlib.ExitStack() as opened:
+            def use(path: str, mode: int, directory: int | None = None) -> int:
+                fd = os.open(path, mode | os.O_CLOEXEC, dir_fd=directory)
+                opened.callback(os.close, fd)
+                return fd
 
-    def start(self) -> None:
-        os.write(self._child.thaw, b"0")
+            thaw = use(f"{child.group.stroke}/cgroup.freeze", os.O_WRONLY)
+            stamped = [use(f"{child.box}{name}", os.O_RDONLY) for name in ("", f"/{CHUNK_FILE}", f"/{FRAMES_FILE}")]
+            stamped += [use(".", os.O_RDONLY, child.tmpfs), child.output, child.errors]
+            hand.book(begin, end, Booked(b"0", thaw, *child.group.open_stroke(opened), stamped))
 
-    def collect(self, end: float, cancel_fd: int) -> Outcome:
+    def collect(self, hand: Hand | OwnHand, stop: Stop | None) -> Outcome:
         """Read what the program prints until it ends, floods, or its time is over; then kill what is left of it."""
         child, brood = self._child, self._brood
         outcome: Outcome | None = None
         pause = math.inf  # between looks at a program that has closed its output
         with selectors.PollSelector() as selector:
-            for fd in (child.output, brood.control.fileno(), cancel_fd):
-                selector.register(fd, selectors.EVENT_READ)
-            while outcome is None and (left := end - time.monotonic()) > 0:
+            for fd in (child.output, brood.control.fileno(), hand.fileno(), -1 if stop is None else stop.fileno()):
+                if fd >= 0:
+                    selector.register(fd, selectors.EVENT_READ)
+            while outcome is None and not hand.over and (left := hand.deadline - time.monotonic()) > 0:
                 for key, _ in selector.select(min(left, pause)):
-                    if key.fd == cancel_fd:
-                        outcome = Outcome.CANCELLED
-                    elif key.fd == child.output:
+                    if key.fd == child.output:
                         if not self._read():
                             selector.unregister(child.output)
                             pause = _GLANCE
-                    elif brood.listen() is None:
-                        outcome = Outcome.CRASHED  # process 1 is gone, and with it the child
+                    elif key.fd == brood.control.fileno():
+                        if not brood.listen():
+                            outcome = Outcome.CRASHED  # process 1 is gone, and with it the child
+                    elif key.fd == hand.fileno():
+                        hand.hear()
+                    else:
+                        outcome = Outcome.CANCELLED
                 if len(self._stdout) > self._limits.stdout:
                     outcome = Outcome.FLOODED
-                elif outcome is None and (status := self._status(closed=pause < math.inf)) is not None:
-                    outcome = self._ended(status)
+                elif outcome is None and (status := self._status(closed=pause < math.inf, over=hand.over)) is not None:
+                    outcome = self._ended(status, hand)
         self.kill()
         return Outcome.TIMED_OUT if outcome is None else outcome
 
     def kill(self) -> None:
-        if self._child.kill >= 0:
-            with contextlib.suppress(OSError):
-                os.write(self._child.kill, b"1")
+        self._child.group.kill()
 
     def result(self, outcome: Outcome, started: float) -> RunResult:
         ended = time.monotonic()
@@ -77,33 +88,34 @@ class WarmRun:
         tail = os.pread(self._child.errors, self._limits.stderr, max(0, size - self._limits.stderr))
         return RunResult(outcome, uncopied(self._stdout) if outcome is Outcome.OK else b"", tail, started, ended)
 
-    def bury(self) -> None:
-        """Free what the run held; what it pinned stays until its whole brood is closed."""
-        self.kill()
-        for name in (FRAMES_FILE, CHUNK_FILE):
-            (self._child.box / name).unlink(missing_ok=True)
-        self._child.close()
-        self._child.group.remove(patience=10)
-
-    def _status(self, *, closed: bool) -> int | None:
+    def _status(self, *, closed: bool, over: bool) -> int | None:
         """How the program ended, or None while it runs. Process 1 tells it when everything of the child is gone; that takes a few
         milliseconds longer than the end of the program, which is to be seen as soon as it has closed its output."""
-        told = self._brood.ended.pop(self._child.seen.inner_pid, None)
-        if told is not None or not closed:
+        told = self._told()
+        if told is not None or not (closed or over):
             return told
         try:
             with open(f"/proc/{self._child.seen.pid}/stat", "rb") as file:
                 fields = file.read().rpartition(b") ")[2].split()
-        except OSError:
-            return None  # process 1 will tell
-        return int(fields[49]) if int(fields[6]) & _PF_EXITING else None
+            return int(fields[49]) if int(fields[6]) & _PF_EXITING else None
+        except OSError:  # buried: process 1 has told it, or is about to
+            patience = time.monotonic() + (_MOMENT if over else 0)
+            while self._brood.listen() and (told := self._told()) is None and time.monotonic() < patience:
+                time.sleep(_GLANCE)
+            return told
 
-    def _ended(self, status: int) -> Outcome:
+    def _told(self) -> int | None:
+        return self._brood.ended.pop(self._child.seen.inner_pid, None)
+
+    def _ended(self, status: int, hand: Hand | OwnHand) -> Outcome:
         while len(self._stdout) <= self._limits.stdout and self._read():
             pass
         if len(self._stdout) > self._limits.stdout:
             return Outcome.FLOODED
-        return Outcome.OK if os.waitstatus_to_exitcode(status) == 0 else Outcome.CRASHED
+        code = os.waitstatus_to_exitcode(status)
+        if code == -signal.SIGKILL and hand.over:
+            return Outcome.TIMED_OUT
+        return Outcome.OK if code == 0 else Outcome.CRASHED
 
     def _read(self) -> bool:
         try:

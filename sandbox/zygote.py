@@ -2,7 +2,7 @@
 
 Self-contained but for the launcher beside it. Nothing here is trusted: the module runs in the same process. What must hold of a child (no
 descriptor, no capability, the filter, namespaces of its own) is enforced by the zygote's filter or verified by the lane from outside.
-Usage: zygote.py CHUNK_DIRECTORY MODULE_FILE CHILDREN UNSHARE_FLAGS
+Usage: zygote.py CHUNK_DIRECTORY MODULE_FILE CHILDREN CLONE_FLAGS
 """
 
 # ruff: noqa: PTH108, PTH123 (the fewer objects are made in a child, the sooner its program begins)
@@ -13,6 +13,7 @@ import ctypes
 import gc
 import importlib.util
 import os
+import platform
 import random
 import sys
 import time
@@ -26,6 +27,9 @@ HERE = Path("/usr/lib/privid")
 OUTPUT, ERRORS = "/tmp/.output", "/tmp/.errors"
 #: How often a child looks for its chunk until it is frozen. Thawed, it looks at once: its sleep is long over.
 _PATIENCE = 0.02
+#: The number of clone, and where it wants to be told the address of the thread's own number: the order of its arguments differs.
+_CLONE, _CHILD_TID = {"x86_64": (56, 3), "aarch64": (220, 4)}.get(platform.machine(), (0, 0))
+_PR_GET_TID_ADDRESS = 40
 
 
 def main(arguments: list[str]) -> None:
@@ -42,17 +46,38 @@ def main(arguments: list[str]) -> None:
     after = _chance()
     gc.collect()
     gc.freeze()
+    # An ordinary fork first: it leaves the module's threads behind and gives libraries their chance to prepare for that.
+    mother = os.fork()
+    if mother:
+        os.waitpid(mother, 0)
+        os._exit(1)
     for _ in range(children):
-        helper = os.fork()
-        if helper == 0:
-            if libc.unshare(flags) == 0 and os.fork() == 0:
-                _wait(directory, libc, block)
-                _reseed(before, after)
-                _run(launcher, process, directory)
-            os._exit(0)
-        os.waitpid(helper, 0)
+        if _fork_apart(libc, flags) == 0:
+            _wait(directory, libc, block)
+            _reseed(before, after)
+            _run(launcher, process, directory)
     while True:
         time.sleep(3600)
+
+
+def _fork_apart(libc: Any, flags: int) -> int:
+    """os.fork into new namespaces: one system call instead of a fork, unshare, and a fork again. What the C library does around its own
+    fork in a process of one thread is to tell the child its new number, which clone does when it is given the address."""
+    address = ctypes.c_void_p()
+    if libc.prctl(_PR_GET_TID_ADDRESS, ctypes.byref(address), 0, 0, 0) != 0:
+        os._exit(1)
+    arguments = [ctypes.c_ulong(flags), *(ctypes.c_void_p() for _ in range(4))]
+    arguments[_CHILD_TID] = address
+    python = ctypes.pythonapi
+    python.PyOS_BeforeFork()
+    child = int(python.syscall(ctypes.c_long(_CLONE), *arguments))
+    if child == 0:
+        python.PyOS_AfterFork_Child()
+        return 0
+    python.PyOS_AfterFork_Parent()
+    if child < 0:
+        os._exit(1)
+    return child
 
 
 def _load(name: str, file: Path) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-import threading
+import select
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -24,6 +24,7 @@ from privid.engine.seams import Reader
 from privid.errors import SandboxFailed
 from privid.model import Camera, Column, Executable, Footage, Grid, Table
 from privid.sandbox.executable import Kind
+from privid.sandbox.hands import Stop
 from privid.sandbox.program import Program
 from privid.sandbox.run import Limits, Outcome, RunResult
 from privid.sandbox.runtime import Runtime
@@ -42,9 +43,8 @@ class TimeKeeper:
         self.begins: list[float] = []
         self.late: list[float] = []
         self.fail_on: float | None = None
-        self._cancel = threading.Event()
 
-    warm = False
+    warm, guard = False, GUARD
 
     def announce(self, program: Program, slots: int) -> None:
         pass
@@ -55,18 +55,15 @@ class TimeKeeper:
     def dismiss(self, program: Program) -> None:
         pass
 
-    def run(self, program: Program, chunk_dir: Path, begin: float, end: float) -> RunResult:
-        self._cancel.clear()
+    def run(self, program: Program, chunk_dir: Path, begin: float, end: float, stop: Stop | None) -> RunResult:
+        assert stop is not None
         self.late.append(time.monotonic() - begin)
         self.begins.append(begin)
         level = float(np.load(chunk_dir / "frames.npy", mmap_mode="r")[0, 0, 0, 0])
         if level == self.fail_on:
             raise SandboxFailed("could not do this and that", detail=f"level {level}")
-        cancelled = self._cancel.wait(max(0.0, end - time.monotonic()))
+        cancelled = select.select([stop], [], [], max(0.0, end - time.monotonic()))[0]
         return RunResult(Outcome.CANCELLED if cancelled else Outcome.OK, b'{"n": %d}' % level, b"")
-
-    def cancel(self) -> None:
-        self._cancel.set()
 
     def close(self) -> None:
         pass
@@ -84,7 +81,7 @@ class Workshop:
         self.decoded: list[int] = []
         self.directory, self.read = directory, list[int]()
         programs = Programs(Runtime("none", "0", directory), Limits())
-        self.runner = Runner(self.lanes, self.cache, self.scratch, Log(self.log), guard=GUARD, warm_guard=GUARD,
+        self.runner = Runner(self.lanes, self.cache, self.scratch, Log(self.log),
                              starts_warm=programs.starts_warm, read_file=lambda sha256: b"", describe=self.describe,
                              open_reader=self.open_reader, read_output=programs.read_output)
 

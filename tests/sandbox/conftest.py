@@ -19,7 +19,7 @@ import pytest
 
 from privid.sandbox.chunk import write_chunk_json
 from privid.sandbox.executable import install
-from privid.sandbox.lane import GUARD, Lane, Limits, Program, RunResult
+from privid.sandbox.lane import SETUP, Lane, Late, Limits, Program, RunResult, Stop
 from privid.sandbox.runtime import build_runtime
 
 SLOT = 0.9  # seconds; enough to import numpy and cv2 on a busy machine
@@ -28,6 +28,17 @@ TOLERANCE = 0.25
 #: A user that no lane on this machine, and no other run of these tests, has.
 ORDINARY = 66000 + os.getpid() % 1000
 START = datetime(2026, 3, 1, 6, 0, tzinfo=UTC)
+
+
+class PatientLane(Lane):
+    """Does what the timetable does with a run that was not ready in time: gives it a later slot."""
+
+    def run(self, program: Program, chunk_dir: Path, begin: float, end: float, stop: Stop | None = None) -> RunResult:
+        while True:
+            try:
+                return super().run(program, chunk_dir, begin, end, stop)
+            except Late:
+                begin, end = time.monotonic() + 2 * SETUP, time.monotonic() + 2 * SETUP + end - begin
 
 
 @dataclass
@@ -44,11 +55,10 @@ class Trial:
         path = self.scratch / name
         path.unlink(missing_ok=True)
         kind = install(content.encode() if isinstance(content, str) else content, name, path)
-        begin = time.monotonic() + GUARD
+        begin = time.monotonic() + SETUP
         result = self.lane.run(Program(path, kind), self.chunk, begin, begin + slot)
-        late = time.monotonic() - (begin + slot)
-        assert 0 <= late < TOLERANCE
-        assert begin <= result.started < begin + TOLERANCE
+        assert begin <= result.started
+        assert -0.01 <= time.monotonic() - (result.started + slot) < TOLERANCE
         return result
 
 
@@ -62,7 +72,7 @@ def trials() -> Iterator[Callable[..., Trial]]:
 
     def make(index: int, limits: Limits | None = None, cores: frozenset[int] | None = None) -> Trial:
         scratch = base / f"scratch-{index}"
-        lane = Lane(index, runtime=runtime, limits=limits, scratch=scratch, cores=cores)
+        lane = PatientLane(index, runtime=runtime, limits=limits, scratch=scratch, cores=cores)
         lanes.append(lane)
         chunk = scratch / "chunk"
         chunk.mkdir(exist_ok=True)

@@ -17,7 +17,7 @@ import pytest
 from privid.sandbox import brood
 from privid.sandbox import filter as system_calls
 from privid.sandbox.executable import install
-from privid.sandbox.lane import GUARD, Program
+from privid.sandbox.lane import SETUP, Program
 
 from .conftest import Trial
 from .test_filter import ALLOW_ALL
@@ -65,7 +65,7 @@ def felt(one: Trial, other: Trial, sender: str | None, receiver: str, *, warm: b
         trial.lane.announce(made[-1][1], 1)
     while not all(trial.lane.ready(program) for trial, program in made):
         time.sleep(0.01)
-    begin = time.monotonic() + GUARD + 0.1
+    begin = time.monotonic() + 4 * SETUP
     thread = threading.Thread(target=one.lane.run, args=(made[0][1], one.chunk, begin, begin + SLOT))
     thread.start()
     result = other.lane.run(made[1][1], one.chunk, begin, begin + SLOT)

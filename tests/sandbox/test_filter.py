@@ -14,7 +14,7 @@ import pytest
 
 from privid.sandbox import filter as system_calls
 from privid.sandbox.executable import install
-from privid.sandbox.lane import GUARD, Program
+from privid.sandbox.lane import SETUP, Program
 
 from .conftest import Trial
 
@@ -155,7 +155,7 @@ except PermissionError: print('refused')
 
 def felt(trial: Trial, other: Trial, holder: str) -> bytes:
     """What a program in one lane feels while another runs in the other lane, both over the same chunk."""
-    begin = time.monotonic() + GUARD
+    begin = time.monotonic() + 4 * SETUP
     programs = []
     for which, content in ((trial, holder), (other, FEELER)):
         path = which.scratch / "lock"

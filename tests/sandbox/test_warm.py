@@ -15,7 +15,7 @@ from privid.sandbox import brood as broods
 from privid.sandbox import syscalls, verify
 from privid.sandbox.brood import NotWarm
 from privid.sandbox.executable import Kind, install
-from privid.sandbox.lane import GUARD, Outcome, Program, RunResult
+from privid.sandbox.lane import Outcome, Program, RunResult
 from privid.sandbox.nurse import BATCH
 
 from .conftest import TOLERANCE, Trial, wait_until_gone
@@ -46,9 +46,8 @@ class Expected:
             time.sleep(0.005)
 
     def run(self, slot: float = SLOT) -> RunResult:
-        begin = time.monotonic() + 0.02
-        result = self.trial.lane.run(self.program, self.trial.chunk, begin, begin + slot)
-        assert 0 <= time.monotonic() - begin - slot < TOLERANCE
+        result = self.trial.lane.run_soon(self.program, self.trial.chunk, slot)
+        assert -0.01 <= time.monotonic() - result.started - slot < TOLERANCE
         return result
 
     @property
@@ -69,8 +68,7 @@ def expected(trial: Trial, content: str, slots: int = 2) -> Iterator[Expected]:
 def cold(trial: Trial, content: str, slot: float = 1.2) -> RunResult:
     path = trial.scratch / f"cold-{time.monotonic_ns()}"
     program = Program(path, install(content.encode(), "cold", path), warm=False)
-    begin = time.monotonic() + GUARD
-    return trial.lane.run(program, trial.chunk, begin, begin + slot)
+    return trial.lane.run_soon(program, trial.chunk, slot)
 
 
 def rows(result: RunResult) -> list[dict[str, object]]:
@@ -177,7 +175,7 @@ def test_a_warm_child_reaches_no_more_than_a_cold_program(warm: Trial) -> None:
     # one that makes its children keep a working directory on the file system that they share
     ("import os\nos.chdir = lambda *_: None\ndef process(chunk): yield {'n': 1}\n", "as they must be"),
     # one that forks nothing at all
-    ("import os\nos.fork = lambda: 1\nos.waitpid = lambda *_: None\ndef process(chunk): yield {'n': 1}\n", "too long"),
+    ("import os\nos.fork = lambda: 1\nos.waitpid = lambda *_: None\ndef process(chunk): yield {'n': 1}\n", "imported"),
     # helpers that outlive the import: they are killed with the zygote
     ("import os, time\nif os.fork() == 0:\n    time.sleep(1000)\ndef process(chunk): yield {'n': 1}\n", None),
 ])
@@ -264,8 +262,7 @@ def test_attached_files_are_found_read_only_in_both_ways(warm: Trial) -> None:
         warm.lane.announce(program, 1)
         while not warm.lane.ready(program):
             time.sleep(0.005)
-        begin = time.monotonic() + GUARD
-        assert rows(warm.lane.run(program, warm.chunk, begin, begin + 0.8)) == [{"w": 0.25, "again": "0.25", "e": 30}]
+        assert rows(warm.lane.run_soon(program, warm.chunk, 0.8)) == [{"w": 0.25, "again": "0.25", "e": 30}]
         warm.lane.dismiss(program)
 
 
@@ -280,8 +277,7 @@ int main(int c, char **v) {
     printf("{\\"a\\": \\"%s\\", \\"env\\": %d, \\"lib\\": %d, \\"p\\": %d}\\n", v[1], access("/usr/bin/env", 0),
            access("/usr/lib/python3", 0), (int)l.rlim_cur);
 }""", "-static"), "static", path)
-    begin = time.monotonic() + 1
-    result = warm.lane.run(Program(path, kind, runtime="none"), warm.chunk, begin, begin + 0.4)
+    result = warm.lane.run_soon(Program(path, kind, runtime="none"), warm.chunk, 0.4)
     assert rows(result) == [{"a": "/chunk", "env": -1, "lib": -1, "p": warm.lane.limits.processes}]
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import statistics
+import sys
 
+from privid.sandbox.lane import SHORT_GUARD
 from privid.sandbox.run import Limits
 from tests.sandbox.conftest import trials
-from tests.sandbox.timing import announce, measure, p_value, prompt, shuffled
+from tests.sandbox.timing import announce, measure, p_value, shuffled
 
-PAIRS, SLOT, PAUSE = 1000, 0.03, 0.02
+PAIRS, SLOT = int(sys.argv[1]) // 2 if len(sys.argv) > 1 else 1000, 0.02
 
 
 def main() -> None:
@@ -21,8 +23,7 @@ def main() -> None:
             os.sched_setaffinity(0, set(cores) - own)
         order = shuffled(PAIRS, seed=11)
         programs = announce(trial, order)
-        with prompt():
-            found = measure(trial, programs, order, SLOT, PAUSE)
+        found = measure(trial, programs, order, SLOT, SHORT_GUARD)
     marks = [start.after == "hostile" for start in found]
     for name, values in (("by the lane's clock", [start.late for start in found]),
                          ("by the program's own", [start.felt if start.felt is not None else SLOT for start in found])):

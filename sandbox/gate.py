@@ -1,0 +1,155 @@
+"""Begins and ends slots at their exact times: a process of its own beside each lane, which does nothing else.
+
+Theory of operation. Some milliseconds before a slot, the lane sends the slot's times and descriptors of all that must be touched: the file
+that lets the program go, the one that kills it, the list of its tasks, and files whose times are to be those of the slot. The gate
+sits on the lane's core with a priority above every program. At the end of a slot it kills, sends the dying to other cores (to free what
+a hostile program has piled up can take the kernel half a second), and stays on the core, spinning, until the next slot begins. So a program
+always starts on a core that was busy with the same loop for as long as the guard, and no work that another program caused is left on it.
+
+    lane (one of its hands)                             gate
+    begin, end, word + [go, kill, tasks, *stamped]  ->
+                                                    <-  STARTED time     the word has been written to go
+    STOP                                            ->                   end it now
+                                                    <-  ENDED time       killed, at the end or because of STOP
+                                                    <-  LATE time        not started: it was handed over after its beginning
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import select
+import socket
+import struct
+import sys
+import time
+from dataclasses import dataclass
+
+__all__ = ["ENDED", "LATE", "MESSAGE", "STARTED", "STOP", "TURN", "main"]
+
+TURN = struct.Struct("<qqc")  # begin and end by time.monotonic_ns(), and the word
+MESSAGE = struct.Struct("<cq")
+STARTED, ENDED, LATE, STOP = b"s", b"e", b"l", b"x"
+MOST_DESCRIPTORS = 16
+#: Nanoseconds before a slot from which the gate spins, where the guard is longer: more than it takes a core to wake from its deepest sleep.
+_SPIN = 3_000_000
+#: Nanoseconds after its beginning at which a slot is not begun any more.
+_TOO_LATE = 2_000_000
+_PRIORITY = 20
+
+
+@dataclass
+class Turn:
+    """A slot that was handed over."""
+
+    hand: socket.socket
+    begin: int
+    end: int
+    word: bytes
+    descriptors: list[int]
+
+    def go(self) -> None:
+        """Spin until the slot begins, then let its program go."""
+        opener, _, _, *stamped = self.descriptors
+        while time.monotonic_ns() < self.begin:
+            pass
+        for fd in stamped:
+            os.utime(fd, (0, 0))
+        started = time.monotonic_ns()
+        if started - self.begin > _TOO_LATE:
+            self.leave(LATE)
+            return
+        with contextlib.suppress(OSError):  # gone: the lane will see how
+            os.write(opener, self.word)
+        self.tell(STARTED, started)
+
+    def kill(self, elsewhere: frozenset[int]) -> None:
+        _, killer, tasks, *_ = self.descriptors
+        with contextlib.suppress(OSError):
+            os.write(killer, b"1")
+            for task in os.pread(tasks, 1 << 16, 0).split() if elsewhere else ():
+                with contextlib.suppress(OSError):
+                    os.sched_setaffinity(int(task), elsewhere)
+        self.leave(ENDED)
+
+    def leave(self, word: bytes) -> None:
+        self.tell(word, time.monotonic_ns())
+        for fd in self.descriptors:
+            os.close(fd)
+        self.descriptors = []
+
+    def tell(self, word: bytes, moment: int) -> None:
+        with contextlib.suppress(OSError):
+            self.hand.send(MESSAGE.pack(word, moment))
+
+
+class Gate:
+    """One lane's slots. They do not overlap, so at most one runs; the next ones wait."""
+
+    def __init__(self, hands: list[socket.socket], elsewhere: frozenset[int]) -> None:
+        self._hands = hands
+        self._elsewhere = elsewhere
+        self._running: Turn | None = None
+        self._waiting: list[Turn] = []
+
+    def serve(self) -> None:
+        """Until no hand is left."""
+        while self._hands:
+            now = time.monotonic_ns()
+            if self._running is not None:
+                if now >= self._running.end:
+                    self._running.kill(self._elsewhere)
+                    self._running = None
+                    continue
+                self._listen(self._running.end - now)
+            elif not self._waiting:
+                self._listen(None)
+            elif (left := self._waiting[0].begin - now) > _SPIN:
+                self._listen(left - _SPIN)
+            else:
+                turn = self._waiting.pop(0)
+                turn.go()
+                if turn.descriptors:
+                    self._running = turn
+
+    def _listen(self, nanoseconds: int | None) -> None:
+        ready, _, _ = select.select(self._hands, [], [], None if nanoseconds is None else nanoseconds / 1e9)
+        for hand in ready:
+            try:
+                data, descriptors, _, _ = socket.recv_fds(hand, TURN.size, MOST_DESCRIPTORS)
+            except OSError:
+                data, descriptors = b"", []
+            if len(data) == TURN.size:
+                begin, end, word = TURN.unpack(data)
+                self._waiting.append(Turn(hand, begin, end, word, descriptors))
+                self._waiting.sort(key=lambda turn: turn.begin)
+                continue
+            self._stop(hand)
+            if not data:
+                hand.close()
+                self._hands.remove(hand)
+
+    def _stop(self, hand: socket.socket) -> None:
+        for turn in [*self._waiting, *([] if self._running is None else [self._running])]:
+            if turn.hand is hand:
+                turn.kill(self._elsewhere)
+        self._waiting = [turn for turn in self._waiting if turn.descriptors]
+        if self._running is not None and not self._running.descriptors:
+            self._running = None
+
+
+def main(arguments: list[str]) -> None:
+    """Usage: gate CORES ELSEWHERE HAND... (cores as numbers with commas between them; hands as descriptors)."""
+    cores, elsewhere = (frozenset(int(core) for core in text.split(",") if core) for text in arguments[:2])
+    hands = [socket.socket(fileno=int(text)) for text in arguments[2:]]
+    if cores:
+        os.sched_setaffinity(0, cores)
+    with contextlib.suppress(OSError):
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(_PRIORITY))
+    gc.disable()
+    Gate(hands, elsewhere).serve()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,215 @@
+"""The lane's side of its gate: one slot is handed over while another runs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import select
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from privid.errors import SandboxFailed
+
+from .gate import ENDED, LATE, MESSAGE, STARTED, STOP, TURN
+
+__all__ = ["HANDS", "Booked", "Hand", "Hands", "Late", "OwnHand", "Stop"]
+
+#: Slots that a lane can be busy with: one runs, the next is prepared.
+HANDS = 2
+_NANO = 1_000_000_000
+#: Seconds after a slot's end at which its gate must have answered, on a machine that is overloaded.
+_PATIENCE = 5.0
+
+
+class Late(Exception):
+    """The run was ready only after its slot had begun, and was not started; nothing of it has happened."""
+
+
+class Stop:
+    """Ends a run from another thread, or keeps it from starting; set once, it stays set."""
+
+    def __init__(self) -> None:
+        self._fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+
+    def set(self) -> None:
+        os.eventfd_write(self._fd, 1)
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+@dataclass(frozen=True)
+class Booked:
+    """What must be touched when a slot begins and ends."""
+
+    word: bytes
+    go: int
+    kill: int
+    tasks: int
+    stamped: Sequence[int]  # files whose times must tell nothing but the slot
+
+
+class Hand:
+    """Books one slot after another, and hears when they begin and end."""
+
+    def __init__(self, ours: socket.socket) -> None:
+        self._socket = ours
+        self.started = 0.0
+        self.over = False
+        self.deadline = 0.0  # when the gate must have said that the slot is over
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def book(self, begin: float, end: float, booked: Booked) -> None:
+        """Ask for a slot."""
+        self.started, self.over, self.deadline = 0.0, False, end + _PATIENCE
+        turn = TURN.pack(round(begin * _NANO), round(end * _NANO), booked.word)
+        try:
+            socket.send_fds(self._socket, [turn], [booked.go, booked.kill, booked.tasks, *booked.stamped])
+        except OSError:
+            raise _broken() from None
+
+    def stop(self) -> None:
+        with contextlib.suppress(OSError):
+            self._socket.send(STOP)
+
+    def hear(self) -> None:
+        """Take what the gate says; call it when the descriptor is readable. Raises Late."""
+        try:
+            data = self._socket.recv(MESSAGE.size)
+        except OSError:
+            data = b""
+        if len(data) != MESSAGE.size:
+            raise _broken()
+        word, moment = MESSAGE.unpack(data)
+        if word == STARTED:
+            self.started = moment / _NANO
+        else:
+            self.over = True
+        if word == LATE:
+            raise Late
+        assert word in (STARTED, ENDED)
+
+    def finish(self) -> None:
+        """Wait for the end of the slot."""
+        poll = select.poll()
+        poll.register(self, select.POLLIN)
+        while not self.over:
+            if not poll.poll(1000 * max(0.0, self.deadline - time.monotonic())):
+                raise _broken()
+            self.hear()
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class OwnHand:
+    """Where there can be no gate, the lane's thread begins slots itself, as well as it can, and kills at their end."""
+
+    def __init__(self) -> None:
+        self.started = self.deadline = 0.0
+
+    @property
+    def over(self) -> bool:
+        return time.monotonic() >= self.deadline
+
+    def fileno(self) -> int:
+        return -1
+
+    def book(self, begin: float, end: float, booked: Booked) -> None:
+        self.deadline = end
+        _sleep_until(begin)
+        for fd in booked.stamped:
+            os.utime(fd, (0, 0))
+        self.started = time.monotonic()
+        with contextlib.suppress(BrokenPipeError):  # gone: the run will see how
+            os.write(booked.go, booked.word)
+
+    def stop(self) -> None:
+        self.deadline = 0.0
+
+    def hear(self) -> None:
+        raise AssertionError("it has no descriptor that could be readable")
+
+    def finish(self) -> None:
+        _sleep_until(self.deadline)
+
+
+def _sleep_until(moment: float) -> None:
+    while (left := moment - time.monotonic()) > 0:
+        time.sleep(left)
+
+
+class Hands:
+    """A gate and the hands that use it. The gate ends when they are closed, or this process ends."""
+
+    def __init__(self, cores: frozenset[int] | None, elsewhere: frozenset[int] | None) -> None:
+        self._cores, self._elsewhere = cores or frozenset(), elsewhere or frozenset()
+        self._making = threading.Lock()
+        self._free: queue.SimpleQueue[Hand] = queue.SimpleQueue()
+        self._all: list[Hand] = []
+        self._process: subprocess.Popen[bytes] | None = None
+        self._open()
+
+    def _open(self) -> None:
+        pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(HANDS)]
+        theirs = [pair[1] for pair in pairs]
+        places = [",".join(map(str, sorted(group))) for group in (self._cores, self._elsewhere)]
+        self._process = subprocess.Popen([sys.executable, "-I", "-m", "privid.sandbox.gate", *places, *(str(s.fileno()) for s in theirs)],
+                                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/", env={},
+                                         pass_fds=[s.fileno() for s in theirs], start_new_session=True)
+        for end in theirs:
+            end.close()
+        self._all = [Hand(pair[0]) for pair in pairs]
+        for hand in self._all:
+            self._free.put(hand)
+
+    @contextmanager
+    def take(self) -> Iterator[Hand]:
+        """A hand for one run; waits for one that is free."""
+        hand = self._free.get()
+        try:
+            yield hand
+            self._free.put(hand)
+        except (SandboxFailed, OSError):
+            self._mend(hand)
+            raise
+        except BaseException:
+            self._free.put(hand)
+            raise
+
+    def _mend(self, hand: Hand) -> None:
+        """A gate that has ended is started again; one that answers is kept."""
+        with self._making:
+            if self._process is None or self._process.poll() is None:
+                self._free.put(hand)
+                return
+            if hand in self._all:
+                for old in self._all:
+                    old.close()
+                while not self._free.empty():
+                    self._free.get()
+                self._open()
+
+    def close(self) -> None:
+        with self._making:
+            for hand in self._all:
+                hand.close()
+            if self._process is not None:
+                self._process.wait()
+                self._process = None
+
+
+def _broken() -> SandboxFailed:
+    return SandboxFailed("the process that begins and ends the slots of a lane does not answer")
