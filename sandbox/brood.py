@@ -135,10 +135,13 @@ class Brood:
         if cores is not None:
             os.sched_setaffinity(zygote, cores)
         self.control.send(b'{"go": true}')
+        ready: set[int] = set()
         while True:
             pids = self._zygote.processes()
-            if len(pids) > count + 1 and sum(seems_ready(pid, _FILTERS) for pid in pids) >= count:
-                return zygote
+            if len(pids) > count + 1:  # the zygote and the mother of the children are there, too
+                ready.update(pid for pid in pids - ready if seems_ready(pid, _FILTERS))
+                if len(ready & pids) >= count:
+                    return zygote
             if zygote not in pids:
                 raise NotWarm("the module could not be imported")
             if time.monotonic() > self._deadline:

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Group", "Hierarchy", "find_hierarchy"]
+__all__ = ["Group", "Hierarchy", "find_hierarchy", "read_whole"]
 
 _MOUNT = Path("/sys/fs/cgroup")
 _NAME = "privid"
@@ -30,7 +30,7 @@ class Group:
 
     def frozen(self) -> bool:
         assert self.stroke is not None
-        return "frozen 1" in (self.stroke / "cgroup.events").read_text()
+        return b"frozen 1" in read_whole(f"{self.stroke}/cgroup.events")
 
     def kill(self) -> None:
         """Everything in it, at once, frozen or not."""
@@ -54,7 +54,7 @@ class Group:
         found: set[int] = set()
         for directory in self.directories:
             with contextlib.suppress(FileNotFoundError):
-                found.update(int(line) for line in (directory / "cgroup.procs").read_text().split())
+                found.update(int(line) for line in read_whole(f"{directory}/cgroup.procs").split())
         return found
 
     def remove(self, patience: float) -> bool:
@@ -134,6 +134,18 @@ def _write(file: str, text: str) -> None:
     fd = os.open(file, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(fd, text.encode())
+    finally:
+        os.close(fd)
+
+
+def read_whole(file: str) -> bytes:
+    """A file of a file system that the kernel makes up, which must be read to its end."""
+    fd = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        pieces = []
+        while piece := os.read(fd, 1 << 16):
+            pieces.append(piece)
+        return b"".join(pieces)
     finally:
         os.close(fd)
 

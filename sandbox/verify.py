@@ -4,7 +4,7 @@ The child was made by a zygote in which an analyst's module ran, so nothing that
 is true when it is looked at stays true until it is thawed.
 """
 
-# ruff: noqa: PTH116, PTH123, PTH208 (hundreds of files in /proc are looked at before a slot; plain strings are faster)
+# ruff: noqa: PTH116, PTH208 (hundreds of files in /proc are looked at before a slot; plain strings are faster)
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from .cgroups import read_whole
 from .syscalls import KCMP_KINDS, NAMESPACES, kcmp
 
 __all__ = ["Refused", "Seen", "check_alone", "check_apart", "look", "seems_ready"]
@@ -65,9 +66,8 @@ def look(pid: int, *, uid: int, gid: int, root: os.stat_result, filters: int) ->
             found = os.stat(f"/proc/{pid}/{place}")
             if (found.st_dev, found.st_ino) != (root.st_dev, root.st_ino):
                 raise Refused(f"its {place} is elsewhere")
-        with open(f"/proc/{pid}/maps", "rb") as maps:
-            if _SHARED.search(maps.read()):
-                raise Refused("it has a shared mapping")
+        if _SHARED.search(read_whole(f"/proc/{pid}/maps")):
+            raise Refused("it has a shared mapping")
         # seen from the host, from the nursery, and from inside, where it must be the first of its namespace
         pids = status[b"NSpid"].split()
         if len(pids) != 3 or pids[2] != b"1":
@@ -97,11 +97,9 @@ def check_apart(children: Sequence[Seen], others: Sequence[int]) -> None:
 
 def check_alone(pid: int) -> None:
     """No process has this one for its parent."""
-    with open(f"/proc/{pid}/task/{pid}/children") as children:
-        if children.read().strip():
-            raise Refused("it has children")
+    if read_whole(f"/proc/{pid}/task/{pid}/children").strip():
+        raise Refused("it has children")
 
 
 def _status(pid: int) -> dict[bytes, bytes]:
-    with open(f"/proc/{pid}/status", "rb") as file:
-        return {name: value.strip() for name, _, value in (line.partition(b":") for line in file)}
+    return {name: value.strip() for name, _, value in (line.partition(b":") for line in read_whole(f"/proc/{pid}/status").split(b"\n"))}

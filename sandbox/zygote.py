@@ -53,8 +53,8 @@ def main(arguments: list[str]) -> None:
         os._exit(1)
     for _ in range(children):
         if _fork_apart(libc, flags) == 0:
-            _wait(directory, libc, block)
             _reseed(before, after)
+            _wait(directory, libc, block)
             _run(launcher, process, directory)
     while True:
         time.sleep(3600)
@@ -96,10 +96,8 @@ def _chance() -> list[Any]:
 
 def _reseed(before: list[Any], after: list[Any]) -> None:
     """Fresh randomness for each child; but a module that has seeded a generator keeps its sequence, as it would in a run of its own."""
-    if before[0] != after[0]:
+    if before[0] != after[0]:  # Python has given the child a new seed when it was forked
         random.setstate(after[0])
-    else:
-        random.seed()
     if before[1] != after[1]:
         name, words, *rest = after[1]
         np.random.set_state((name, np.frombuffer(words, np.uint32), *rest))

@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 
 from privid.sandbox import brood as broods
-from privid.sandbox import syscalls, verify
+from privid.sandbox import nurse, syscalls, verify
 from privid.sandbox.brood import NotWarm
 from privid.sandbox.executable import Kind, install
 from privid.sandbox.lane import Outcome, Program, RunResult
-from privid.sandbox.nurse import BATCH
 
 from .conftest import TOLERANCE, Trial, wait_until_gone
 
@@ -240,12 +239,14 @@ def test_without_the_look_at_its_place_a_child_that_stays_on_the_shared_file_sys
         brood.close()
 
 
-def test_a_long_series_passes_from_brood_to_brood(warm: Trial) -> None:
-    with expected(warm, "def process(chunk):\n    yield {'n': int(chunk.frames[0, 0, 0, 0])}\n", BATCH + 6) as module:
-        for _ in range(BATCH + 6):
+def test_a_long_series_passes_from_brood_to_brood(warm: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nurse, "FIRST_BATCH", 4)
+    monkeypatch.setattr(nurse, "BATCH", 7)
+    with expected(warm, "def process(chunk):\n    yield {'n': int(chunk.frames[0, 0, 0, 0])}\n", 15) as module:
+        for _ in range(15):
             while not warm.lane.ready(module.program):
                 time.sleep(0.005)
-            assert rows(module.run(0.03)) == [{"n": int(warm.frames[0, 0, 0, 0])}]
+            assert rows(module.run(0.2)) == [{"n": int(warm.frames[0, 0, 0, 0])}]
 
 
 def test_attached_files_are_found_read_only_in_both_ways(warm: Trial) -> None:

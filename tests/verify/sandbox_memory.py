@@ -38,7 +38,7 @@ def main(chunks: int = CHUNKS) -> None:
         for number in range(chunks):
             while not trial.lane.ready(program):
                 time.sleep(0.002)
-            begin = time.monotonic() + 0.001
+            begin = time.monotonic() + 0.005
             good += trial.lane.run(program, trial.chunk, begin, begin + SLOT).outcome is Outcome.OK
             if number % max(1, chunks // 20) == 0:
                 sizes.append(resident())
