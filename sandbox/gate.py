@@ -6,12 +6,12 @@ sits on the lane's core with a priority above every program. At the end of a slo
 a hostile program has piled up can take the kernel half a second), and stays on the core, spinning, until the next slot begins. So a program
 always starts on a core that was busy with the same loop for as long as the guard, and no work that another program caused is left on it.
 
-    lane (one of its hands)                             gate
-    begin, end, word + [go, kill, tasks, *stamped]  ->
-                                                    <-  STARTED time     the word has been written to go
-    STOP                                            ->                   end it now
-                                                    <-  ENDED time       killed, at the end or because of STOP
-                                                    <-  LATE time        not started: it was handed over after its beginning
+    lane (one of its hands)                                     gate
+    number, begin, end, word + [go, kill, tasks, *stamped]  ->
+                                                            <-  STARTED number time    the word has been written to go
+    STOP                                                    ->                         end it now
+                                                            <-  ENDED number time      killed, at the end or because of STOP
+                                                            <-  LATE number time       not started: handed over after its beginning
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from dataclasses import dataclass
 
 __all__ = ["ENDED", "LATE", "MESSAGE", "STARTED", "STOP", "TURN", "main"]
 
-TURN = struct.Struct("<qqc")  # begin and end by time.monotonic_ns(), and the word
-MESSAGE = struct.Struct("<cq")
+TURN = struct.Struct("<qqqc")  # its number, begin and end by time.monotonic_ns(), and the word
+MESSAGE = struct.Struct("<cqq")  # what, the number, when
 STARTED, ENDED, LATE, STOP = b"s", b"e", b"l", b"x"
 MOST_DESCRIPTORS = 16
 #: Nanoseconds before a slot from which the gate spins, where the guard is longer: more than it takes a core to wake from its deepest sleep.
@@ -44,6 +44,7 @@ class Turn:
     """A slot that was handed over."""
 
     hand: socket.socket
+    number: int
     begin: int
     end: int
     word: bytes
@@ -58,7 +59,8 @@ class Turn:
             os.utime(fd, (0, 0))
         started = time.monotonic_ns()
         if started - self.begin > _TOO_LATE:
-            self.leave(LATE)
+            self.tell(LATE, started)
+            self.leave()
             return
         with contextlib.suppress(OSError):  # gone: the lane will see how
             os.write(opener, self.word)
@@ -68,20 +70,21 @@ class Turn:
         _, killer, tasks, *_ = self.descriptors
         with contextlib.suppress(OSError):
             os.write(killer, b"1")
+        self.tell(ENDED, time.monotonic_ns())  # at once: the lane must hear it before it hears that the program is gone
+        with contextlib.suppress(OSError):
             for task in os.pread(tasks, 1 << 16, 0).split() if elsewhere else ():
                 with contextlib.suppress(OSError):
                     os.sched_setaffinity(int(task), elsewhere)
-        self.leave(ENDED)
+        self.leave()
 
-    def leave(self, word: bytes) -> None:
-        self.tell(word, time.monotonic_ns())
+    def leave(self) -> None:
         for fd in self.descriptors:
             os.close(fd)
         self.descriptors = []
 
     def tell(self, word: bytes, moment: int) -> None:
         with contextlib.suppress(OSError):
-            self.hand.send(MESSAGE.pack(word, moment))
+            self.hand.send(MESSAGE.pack(word, self.number, moment))
 
 
 class Gate:
@@ -121,8 +124,8 @@ class Gate:
             except OSError:
                 data, descriptors = b"", []
             if len(data) == TURN.size:
-                begin, end, word = TURN.unpack(data)
-                self._waiting.append(Turn(hand, begin, end, word, descriptors))
+                number, begin, end, word = TURN.unpack(data)
+                self._waiting.append(Turn(hand, number, begin, end, word, descriptors))
                 self._waiting.sort(key=lambda turn: turn.begin)
                 continue
             self._stop(hand)

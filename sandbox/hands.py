@@ -6,6 +6,7 @@ import contextlib
 import os
 import queue
 import select
+import selectors
 import socket
 import subprocess
 import sys
@@ -67,6 +68,7 @@ class Hand:
         self.started = 0.0
         self.over = False
         self.deadline = 0.0  # when the gate must have said that the slot is over
+        self._number = 0
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -74,7 +76,8 @@ class Hand:
     def book(self, begin: float, end: float, booked: Booked) -> None:
         """Ask for a slot."""
         self.started, self.over, self.deadline = 0.0, False, end + _PATIENCE
-        turn = TURN.pack(round(begin * _NANO), round(end * _NANO), booked.word)
+        self._number += 1
+        turn = TURN.pack(self._number, round(begin * _NANO), round(end * _NANO), booked.word)
         try:
             socket.send_fds(self._socket, [turn], [booked.go, booked.kill, booked.tasks, *booked.stamped])
         except OSError:
@@ -92,7 +95,9 @@ class Hand:
             data = b""
         if len(data) != MESSAGE.size:
             raise _broken()
-        word, moment = MESSAGE.unpack(data)
+        word, number, moment = MESSAGE.unpack(data)
+        if number != self._number:  # of a slot that was given up
+            return
         if word == STARTED:
             self.started = moment / _NANO
         else:
@@ -100,6 +105,10 @@ class Hand:
         if word == LATE:
             raise Late
         assert word in (STARTED, ENDED)
+
+    def first(self, found: list[tuple[selectors.SelectorKey, int]]) -> list[tuple[selectors.SelectorKey, int]]:
+        """What was found readable, the gate's word before all else: it says whether the program ended or was ended."""
+        return sorted(found, key=lambda pair: pair[0].fd != self.fileno())
 
     def finish(self) -> None:
         """Wait for the end of the slot."""
@@ -141,6 +150,9 @@ class OwnHand:
 
     def hear(self) -> None:
         raise AssertionError("it has no descriptor that could be readable")
+
+    def first(self, found: list[tuple[selectors.SelectorKey, int]]) -> list[tuple[selectors.SelectorKey, int]]:
+        return found
 
     def finish(self) -> None:
         _sleep_until(self.deadline)

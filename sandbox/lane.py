@@ -266,9 +266,13 @@ def _allow_descriptors() -> None:
 def _attend(run: Run | WarmRun, hand: Hand | OwnHand, begin: float, end: float, stop: Stop | None) -> RunResult:
     """From the booking of a slot to its end."""
     run.book(hand, begin, end)
-    outcome = run.collect(hand, stop)
-    result = run.result(outcome, hand.started)
-    if outcome is Outcome.CANCELLED:
-        hand.stop()
-    hand.finish()
-    return result
+    try:
+        outcome = run.collect(hand, stop)
+        result = run.result(outcome, hand.started)
+        if outcome is Outcome.CANCELLED:
+            hand.stop()
+        hand.finish()
+        return result
+    finally:
+        if not hand.over:
+            hand.stop()

@@ -149,13 +149,13 @@ class Run:
                 if fd >= 0:
                     selector.register(fd, selectors.EVENT_READ)
             while outcome is None and not hand.over and (left := hand.deadline - time.monotonic()) > 0:
-                for key, _ in selector.select(left):
+                for key, _ in hand.first(selector.select(left)):
                     if key.fd == self._stdout_fd:
                         if not self._read_stdout():
                             selector.unregister(self._stdout_fd)
                     elif key.fd == self._status_fd:
                         if not self._read_status():
-                            outcome = self._ended()
+                            outcome = self._ended(hand)
                     elif key.fd == hand.fileno():
                         hand.hear()
                     else:
@@ -201,7 +201,7 @@ class Run:
         if self.group is not None:
             self.group.remove(patience=10)
 
-    def _ended(self) -> Outcome:
+    def _ended(self, hand: Hand | OwnHand) -> Outcome:
         """The status pipe is closed: bubblewrap is gone, and what the program printed is all there."""
         code = self._reported("exit-code")
         if code is None:
@@ -211,6 +211,8 @@ class Run:
             pass
         if len(self._stdout) > self._limits.stdout:
             return Outcome.FLOODED
+        if code == 128 + signal.SIGKILL and hand.over:
+            return Outcome.TIMED_OUT
         return Outcome.OK if code == 0 else Outcome.CRASHED
 
     def _check_started(self) -> None:

@@ -60,7 +60,7 @@ class WarmRun:
                 if fd >= 0:
                     selector.register(fd, selectors.EVENT_READ)
             while outcome is None and not hand.over and (left := hand.deadline - time.monotonic()) > 0:
-                for key, _ in selector.select(min(left, pause)):
+                for key, _ in hand.first(selector.select(min(left, pause))):
                     if key.fd == child.output:
                         if not self._read():
                             selector.unregister(child.output)
