@@ -51,7 +51,7 @@ def decade(name: str) -> Camera:
 def fill(database: Database, recording: int) -> None:
     """Steps of one millionth and two by turns, all over the timeline."""
     every = FRAMES // FRAGMENTS
-    database.rows(f"""INSERT INTO privid.ledger SELECT {recording}, n::int8 * {every}, (1 + n % 2) * 1e-6
+    database.rows(f"""INSERT INTO privid.ledger SELECT {recording}, n::int8 * {every}, CASE n WHEN 0 THEN 1 ELSE (n % 2) * 2 - 1 END * 1e-6
                       FROM generate_series(0, {FRAGMENTS - 1}) n""")
     database.rows("ANALYZE privid.ledger")
 

@@ -18,7 +18,7 @@
 #include "nodes/pathnodes.h"
 #include "utils/guc.h"
 
-#define PRIVID_VERSION "0.2.0"
+#define PRIVID_VERSION "0.3.0"
 #define PRIVID_PROTOCOL 1
 
 /* SQLSTATEs of our own class; docs/errors.md explains each */

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-
-from psycopg.rows import class_row
+from operator import itemgetter
+from typing import cast
 
 from privid.model import Span
 
-from .blocks import Coarse, Fine, Parts, grow, parts, raise_blocks
+from .blocks import BEGIN, END, Block, Item, Part, add, exactly, highest_in, jumps_as_parts, unopened
 from .pool import Connection
 
-__all__ = ["Debit", "Peak", "cut_up", "debit", "merged", "peak", "positions"]
+__all__ = ["Account", "Debit", "Peak", "Stored", "merged", "positions"]
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:
@@ -47,12 +48,12 @@ Debit = tuple[int, int, str]
 
 @dataclass(frozen=True)
 class Peak:
-    """Where least remains: what is spent and what is to be charged there, and the first stretch of such positions."""
+    """Where least remains: what is spent there, and the debit that is to be charged there."""
 
     spent: Decimal
+    debit: int  # its number
     charge: Decimal
-    first: int
-    next: int
+    place: Item | None  # the jump, or the block, by which it is reached; None where the debit begins
 
     @property
     def amount(self) -> Fraction:
@@ -63,133 +64,151 @@ class Peak:
         return Fraction(self.spent) + Fraction(self.charge)
 
 
-#: An account is a step function of its own: the recording's, or what one share of it has consumed.
-_TABLES = {"ledger": ("privid.ledger", "recording"), "share": ("privid.share_ledger", "share")}
+class Account:
+    """A step function of its own: what is spent of a recording, or under one share of it."""
 
-_PEAK = """
-    SELECT step.spent, step.charge, step.first,
-           least(step.hi, (SELECT n.frame FROM {table} n WHERE n.{key} = %(account)s AND n.frame > step.first
-                           ORDER BY n.frame LIMIT 1)) AS next
-    FROM (
-        SELECT found.spent, span.charge, found.first, span.hi
-        FROM unnest(%(lo)s::int8[], %(hi)s::int8[], %(charge)s::numeric[], %(added)s::numeric[]) span(lo, hi, charge, added)
-        CROSS JOIN LATERAL (
-            SELECT span.lo AS first, span.added + coalesce((SELECT l.spent FROM {table} l WHERE l.{key} = %(account)s AND l.frame <= span.lo
-                                                            ORDER BY l.frame DESC LIMIT 1), 0) AS spent
-            UNION ALL
-            SELECT l.frame, span.added + l.spent FROM {table} l
-            WHERE l.{key} = %(account)s AND l.frame > span.lo AND l.frame < span.hi
-        ) found
-        ORDER BY {order}, found.first
-        LIMIT 1
-    ) step
+    def __init__(self, root: Block) -> None:
+        self._root = root
+
+    @classmethod
+    def imagined(cls, debits: Iterable[Debit]) -> Account:
+        """One that exists nowhere but here, with these debits."""
+        return cls(Block(1, BEGIN, END, jumps_as_parts(_jumps(debits))))
+
+    def peak(self, debits: Sequence[Debit], limit: Fraction | None = None) -> Peak | None:
+        """Where the debits (disjoint, ascending) would leave least; with a limit, where the least multiple of them would reach it. None
+        without debits."""
+        found = [Peak(level, number, Decimal(debit[2]), place) for number, (debit, (level, place)) in
+                 enumerate(zip(debits, highest_in(self._root, [debit[:2] for debit in debits]), strict=True))]
+        if limit is None:
+            with exactly():
+                return max(found, default=None, key=lambda one: one.spent + one.charge)
+        return min(found, default=None, key=lambda one: (limit - one.amount) / Fraction(one.charge))
+
+
+#: table of the jumps, table of the blocks, column of the account
+_TABLES = {"ledger": ("privid.ledger", "privid.ledger_blocks", "recording"),
+           "share": ("privid.share_ledger", "privid.share_blocks", "share")}
+
+_TOP = """
+    SELECT b.height, b.first, b.total, b.peak FROM {blocks} b
+    WHERE b.{key} = %(account)s AND b.height = (SELECT max(h.height) FROM {blocks} h WHERE h.{key} = %(account)s)
 """
-_BY_CHARGE = "found.spent + span.charge DESC"
-#: by the greatest multiple of the charge that is still possible
-_BY_MULTIPLE = "(%(limit)s::numeric - found.spent) / span.charge"
-
-
-# The block that reaches highest, and in it the first step that does
-_PEAK_OF_BLOCKS = """
-    SELECT block.spent, block.charge, top.frame AS first,
-           least(block.hi, (SELECT n.frame FROM privid.ledger n WHERE n.recording = %(account)s AND n.frame > top.frame
-                            ORDER BY n.frame LIMIT 1)) AS next
-    FROM (
-        SELECT found.first, found.spent, span.charge, span.hi
-        FROM unnest(%(lo)s::int8[], %(hi)s::int8[], %(charge)s::numeric[]) span(lo, hi, charge)
-        CROSS JOIN LATERAL (SELECT b.first, b.added + b.peak AS spent FROM privid.ledger_blocks b
-                            WHERE b.recording = %(account)s AND b.first >= span.lo AND b.first < span.hi OFFSET 0) found
-        ORDER BY {order}, found.first
-        LIMIT 1
-    ) block
-    CROSS JOIN LATERAL (
-        SELECT l.frame FROM privid.ledger l
-        WHERE l.recording = %(account)s AND l.frame >= block.first
-          AND l.frame < coalesce((SELECT b.first FROM privid.ledger_blocks b WHERE b.recording = %(account)s AND b.first > block.first
-                                  ORDER BY b.first LIMIT 1), block.hi)
-        ORDER BY l.spent DESC, l.frame
-        LIMIT 1
-    ) top
+# In the next two, OFFSET 0 keeps the planner from turning the lookups round: each span finds its rows by the key, whatever the
+# table's statistics say.
+_BLOCKS = """
+    SELECT found.first, found.total, found.peak FROM unnest(%(lo)s::int8[], %(hi)s::int8[]) span(lo, hi)
+    CROSS JOIN LATERAL (SELECT b.first, b.total, b.peak FROM {blocks} b
+                        WHERE b.{key} = %(account)s AND b.height = %(height)s AND b.first >= span.lo AND b.first < span.hi OFFSET 0) found
 """
-
-
-def peak(conn: Connection, account: int, debits: Sequence[Debit], *, table: str = "ledger", limit: str | None = None,
-         cut: Parts | None = None) -> Peak | None:
-    """Where the debits would leave least; with a limit, where the least multiple of them would reach it. None without debits."""
-    name, key = _TABLES[table]
-    fine, coarse = cut or cut_up(conn, account, debits, table)
-    order = _BY_CHARGE if limit is None else _BY_MULTIPLE
-    found: list[Peak | None] = []
-    with conn.cursor(row_factory=class_row(Peak)) as cursor:
-        if fine:
-            values = {"account": account, "limit": limit, "added": [part.added for part in fine], **_arrays(fine)}
-            found.append(cursor.execute(_PEAK.format(table=name, key=key, order=order).encode(), values).fetchone())
-        if coarse:
-            values = {"account": account, "limit": limit, **_arrays(coarse)}
-            found.append(cursor.execute(_PEAK_OF_BLOCKS.format(order=order).encode(), values).fetchone())
-    most = None if limit is None else Fraction(limit)
-    return min((one for one in found if one is not None), default=None,
-               key=lambda one: (-one.after if most is None else (most - one.amount) / Fraction(one.charge), one.first))
-
-
-# Sorted by what was looked up, so that all is looked up before the first row goes in: the lookups would trip over the new rows.
-_SPLIT = """
-    INSERT INTO {table} ({key}, frame, spent)
-    SELECT %(account)s, level.frame, level.spent
-    FROM (SELECT edge.frame,
-                 coalesce((SELECT l.spent FROM {table} l WHERE l.{key} = %(account)s AND l.frame <= edge.frame
-                           ORDER BY l.frame DESC LIMIT 1), 0) AS spent
-          FROM unnest(%(edges)s::int8[]) edge(frame)) level
-    ORDER BY level.spent, level.frame
-    ON CONFLICT DO NOTHING
+_JUMPS = """
+    SELECT found.frame, found.jump FROM unnest(%(lo)s::int8[], %(hi)s::int8[]) span(lo, hi)
+    CROSS JOIN LATERAL (SELECT l.frame, l.jump FROM {jumps} l
+                        WHERE l.{key} = %(account)s AND l.frame >= span.lo AND l.frame < span.hi OFFSET 0) found
 """
-# In the next two, OFFSET 0 keeps the planner from turning the lookups round: each span finds its steps by the key, whatever the
-# table's statistics say. The rows found cannot move meanwhile, because the recording is locked.
-_RAISE = """
-    UPDATE {table} l SET spent = l.spent + step.charge
-    FROM (SELECT found.frame, span.charge FROM unnest(%(lo)s::int8[], %(hi)s::int8[], %(charge)s::numeric[]) span(lo, hi, charge)
-          CROSS JOIN LATERAL (SELECT s.frame FROM {table} s
-                              WHERE s.{key} = %(account)s AND s.frame >= span.lo AND s.frame < span.hi OFFSET 0) found
-          OFFSET 0) step
-    WHERE l.{key} = %(account)s AND l.frame = step.frame
+_ADD = """
+    INSERT INTO {jumps} AS l ({key}, frame, jump)
+    SELECT %(account)s, j.frame, j.jump FROM unnest(%(frames)s::int8[], %(jumps)s::numeric[]) j(frame, jump)
+    ON CONFLICT ({key}, frame) DO UPDATE SET jump = l.jump + excluded.jump
 """
-# Steps inside a span rose alike and still differ from each other; only at the edges can two neighbours have become equal.
-_MERGE = """
-    DELETE FROM {table}
-    WHERE ctid = ANY (ARRAY(
-        SELECT step.ctid FROM unnest(%(edges)s::int8[]) edge(frame)
-        CROSS JOIN LATERAL (SELECT l.ctid, l.spent FROM {table} l
-                            WHERE l.{key} = %(account)s AND l.frame = edge.frame OFFSET 0) step
-        WHERE step.spent = coalesce((SELECT p.spent FROM {table} p WHERE p.{key} = %(account)s AND p.frame < edge.frame
-                                     ORDER BY p.frame DESC LIMIT 1), 0)
-          AND edge.frame <> ALL (%(kept)s::int8[])))
+_EVEN = "DELETE FROM {jumps} WHERE {key} = %(account)s AND frame = ANY (%(frames)s) AND jump = 0"
+_STORE = """
+    INSERT INTO {blocks} ({key}, height, first, total, peak)
+    SELECT %(account)s, b.height, b.first, b.total, b.peak
+    FROM unnest(%(heights)s::int4[], %(firsts)s::int8[], %(totals)s::numeric[], %(peaks)s::numeric[]) b(height, first, total, peak)
+    ON CONFLICT ({key}, height, first) DO UPDATE SET total = excluded.total, peak = excluded.peak
 """
+_NEXT = "SELECT min(l.frame) FROM {jumps} l WHERE l.{key} = %(account)s AND l.frame > %(frame)s"
+_NEXT_BLOCK = "SELECT min(b.first) FROM {blocks} b WHERE b.{key} = %(account)s AND b.height = %(height)s AND b.first > %(first)s"
 
 
-def debit(conn: Connection, account: int, debits: Sequence[Debit], *, table: str = "ledger", cut: Parts | None = None) -> None:
-    """Adds charges over disjoint ascending spans. The caller holds the recording's row lock and has checked the limit."""
-    if not debits:
-        return
-    name, key = _TABLES[table]
-    fine, coarse = cut or cut_up(conn, account, debits, table)
-    edges = sorted({edge for lo, hi, _ in debits for edge in (lo, hi)})
-    blocks = coarse or any(part.block is not None for part in fine)
-    kept = conn.execute("SELECT first FROM privid.ledger_blocks WHERE recording = %s AND first = ANY (%s)",
-                        (account, edges)).fetchall() if table == "ledger" and blocks else []
-    values = {"account": account, "edges": edges, "kept": [row[0] for row in kept], **_arrays(fine)}
-    for statement in (_SPLIT, _RAISE):
-        conn.execute(statement.format(table=name, key=key).encode(), values)
-    if blocks:
-        raise_blocks(conn, account, fine, coarse)
-    conn.execute(_MERGE.format(table=name, key=key).encode(), values)
-    if table == "ledger":
-        grow(conn, account, [part.block for part in fine])
+class Stored(Account):
+    """An account in the database, opened where the given debits begin and end. What it tells holds as long as the caller holds the
+    recording's row lock or works in one snapshot."""
+
+    def __init__(self, conn: Connection, number: int, debits: Iterable[Debit], *, table: str = "ledger") -> None:
+        self._conn, self._number, self._table = conn, number, table
+        edges = sorted({edge for lo, hi, _ in debits for edge in (lo, hi)})
+        rows = cast("list[tuple[int, int, Decimal, Decimal | None]]", self._execute(_TOP))
+        root = Block(rows[0][0] + 1 if rows else 1, BEGIN, END, sorted(row[1:] for row in rows))
+        opened = [root]
+        while opened and opened[0].height > 1:
+            opened = [part for block in opened for part in unopened(block, edges)]
+            self._fill(opened)
+        if root.height == 1:
+            self._fill(opened)
+        super().__init__(root)
+
+    def debit(self, debits: Iterable[Debit]) -> None:
+        """Adds charges between the edges it was opened for. The caller holds the recording's row lock and has checked the limit.
+        To be called once: then the account is another."""
+        jumps = _jumps(debits)
+        if not jumps:
+            return
+        rows, even = add(self._root, jumps)
+        self._execute(_ADD, frames=[frame for frame, _ in jumps], jumps=[jump for _, jump in jumps])
+        if even:
+            self._execute(_EVEN, frames=even)
+        if rows:
+            self._execute(_STORE, heights=[height for height, _ in rows], firsts=[part[0] for _, part in rows],
+                          totals=[part[1] for _, part in rows], peaks=[part[2] for _, part in rows])
+        del self._root
+
+    def stretch(self, peak: Peak, debits: Sequence[Debit]) -> Span:
+        """The first positions of the debit at which so much is spent."""
+        lo, hi, _ = debits[peak.debit]
+        first = lo if peak.place is None else self._reached(peak.place)
+        following = cast("list[tuple[int | None]]", self._execute(_NEXT, frame=first))[0][0]
+        return first, hi if following is None else min(hi, following)
+
+    def _reached(self, place: Item) -> int:
+        """The first frame at which the highest level of a block is reached."""
+        first, _, highest, height = place
+        while height:
+            below = Block(height, first, self._end(height, first))
+            self._fill([below])
+            with exactly():
+                level = Decimal(0)
+                for part in below.parts:
+                    if part[2] is not None and level + part[2] == highest:
+                        first, highest = part[0], part[2]
+                        break
+                    level += part[1]
+            height -= 1
+        return first
+
+    def _end(self, height: int, first: int) -> int:
+        """Where the next block begins."""
+        end = cast("list[tuple[int | None]]", self._execute(_NEXT_BLOCK, height=height, first=first))[0][0]
+        return END if end is None else end
+
+    def _fill(self, blocks: Sequence[Block]) -> None:
+        """Reads the parts of opened blocks, which are all of one height."""
+        if not blocks:
+            return
+        spans = {"lo": [block.first for block in blocks], "hi": [block.next for block in blocks]}
+        if blocks[0].height == 1:
+            parts = jumps_as_parts(cast("list[tuple[int, Decimal]]", self._execute(_JUMPS, **spans)))
+        else:
+            parts = sorted(cast("list[Part]", self._execute(_BLOCKS, height=blocks[0].height - 1, **spans)))
+        done = 0
+        for block in blocks:
+            stop = bisect_left(parts, block.next, lo=done, key=itemgetter(0))
+            block.parts, done = parts[done:stop], stop
+
+    def _execute(self, statement: str, **values: object) -> list[tuple[object, ...]]:
+        jumps, blocks, key = _TABLES[self._table]
+        cursor = self._conn.execute(statement.format(jumps=jumps, blocks=blocks, key=key).encode(), {"account": self._number, **values})
+        return cursor.fetchall() if cursor.description else []
 
 
-def cut_up(conn: Connection, account: int, debits: Sequence[Debit], table: str = "ledger") -> Parts:
-    """Debits as what is charged to steps and what to whole blocks; holds as long as the account is locked."""
-    return parts(conn, account, debits) if table == "ledger" else ([Fine(*debit) for debit in debits], [])
-
-
-def _arrays(spans: Sequence[Fine] | Sequence[Coarse]) -> dict[str, object]:
-    return {"lo": [s.lo for s in spans], "hi": [s.hi for s in spans], "charge": [s.charge for s in spans]}
+def _jumps(debits: Iterable[Debit]) -> list[tuple[int, Decimal]]:
+    """Debits, which may overlap, as what they add to the step function."""
+    jumps: dict[int, Decimal] = {}
+    zero = Decimal(0)
+    with exactly():
+        for lo, hi, charge in debits:
+            amount = Decimal(charge)
+            jumps[lo] = jumps.get(lo, zero) + amount
+            jumps[hi] = jumps.get(hi, zero) - amount
+    return sorted((frame, jump) for frame, jump in jumps.items() if jump)

@@ -1,139 +1,155 @@
-"""Steps of a recording in blocks, so that a charge over a long window need not touch each of a million steps.
+"""A step function as a tree of blocks, so that a charge over a million steps touches a handful of rows (PROOF.md).
 
-A block is a run of neighbouring steps. What is charged over all of it is added to the block as a whole; its steps keep what was charged
-over parts of it. The level of a step is its own amount and what was added to its block. The first step of a block is never removed. Steps
-before the first block are in none; a recording of few steps has no blocks at all.
+An account is kept as its **jumps**: at which frame it rises or falls, and by how much. The level at a frame is the sum of the jumps up to it, so a
+debit over any window changes two of them. A **block** is a run of neighbouring jumps, or of neighbouring blocks of one height less; it
+knows the sum of the jumps in it and the highest level in it, counted from the level before it. Blocks of one height lie side by side and
+cover every position. Whoever wants the highest level of a window opens the blocks in which the window begins and ends, and asks the others.
+
+Here is the arithmetic alone; account.py reads and writes the rows.
 """
 
 from __future__ import annotations
 
+import decimal
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import cast
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from decimal import Decimal
+from operator import itemgetter
 
-from .pool import Connection
+__all__ = ["BEGIN", "END", "SIZE", "Block", "Item", "Part", "Row", "add", "contents", "exactly", "highest_in", "jumps_as_parts", "unopened"]
 
-__all__ = ["SIZE", "Coarse", "Fine", "Parts", "grow", "parts", "raise_blocks"]
+#: before and beyond any frame
+BEGIN, END = -(2**62), 2**62
+#: parts of a new block, at least two; it is divided when it has more than twice as many
+SIZE = 64
 
-#: beyond any frame
-_END = 2**62
-#: steps of a new block; it is divided when it has more than twice as many
-SIZE = 1024
+#: first frame, sum, and the highest level counted from the level before: of a block, or of a jump. An empty block has no highest level.
+Part = tuple[int, Decimal, Decimal | None]
+#: the same with its height: 0 is a jump
+Item = tuple[int, Decimal, Decimal | None, int]
+#: height and part, as a block is stored
+Row = tuple[int, Part]
 
-
-@dataclass(frozen=True)
-class Fine:
-    """A part of a debit that lies in one block, and is charged to its steps."""
-
-    lo: int
-    hi: int
-    charge: str
-    block: int | None = None  # its first frame; None before the first block
-    added: str = "0"
-
-
-@dataclass(frozen=True)
-class Coarse:
-    """A part of a debit that consists of whole blocks."""
-
-    lo: int
-    hi: int
-    charge: str
+_ZERO = Decimal(0)
+_FIRST = itemgetter(0)
+_EXACT = decimal.Context(prec=200_000, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN,
+                         traps=[decimal.Inexact, decimal.InvalidOperation, decimal.Overflow, decimal.Underflow])
 
 
-Parts = tuple[list[Fine], list[Coarse]]
-
-# All blocks that the debits may meet: for many debits in a short window
-_NEAR = """
-    SELECT b.first, b.added::text FROM privid.ledger_blocks b
-    WHERE b.recording = %(account)s AND b.first < %(last)s
-      AND b.first >= coalesce((SELECT o.first FROM privid.ledger_blocks o WHERE o.recording = %(account)s AND o.first <= %(lo)s
-                               ORDER BY o.first DESC LIMIT 1), %(lo)s)
-    ORDER BY b.first
-"""
-# Those that matter to a single debit: where it begins, the next, and where it ends
-_THREE = """
-    (SELECT b.first, b.added::text FROM privid.ledger_blocks b WHERE b.recording = %(account)s AND b.first <= %(lo)s
-     ORDER BY b.first DESC LIMIT 1)
-    UNION
-    (SELECT b.first, b.added::text FROM privid.ledger_blocks b WHERE b.recording = %(account)s AND b.first > %(lo)s AND b.first < %(last)s
-     ORDER BY b.first LIMIT 1)
-    UNION
-    (SELECT b.first, b.added::text FROM privid.ledger_blocks b WHERE b.recording = %(account)s AND b.first > %(lo)s AND b.first < %(last)s
-     ORDER BY b.first DESC LIMIT 1)
-    ORDER BY 1
-"""
+def exactly() -> AbstractContextManager[decimal.Context]:
+    """Sums of numerics are exact within it: what would have to be rounded raises."""
+    return decimal.localcontext(_EXACT)
 
 
-def parts(conn: Connection, account: int, debits: Sequence[tuple[int, int, str]]) -> Parts:
-    """Debits, disjoint and ascending, cut at the borders of blocks."""
-    if not debits:
-        return [], []
-    values = {"account": account, "lo": debits[0][0], "last": debits[-1][1]}
-    borders = cast("list[tuple[int, str]]", conn.execute(_THREE if len(debits) == 1 else _NEAR, values).fetchall())
-    firsts = [first for first, _ in borders]
-    fine: list[Fine] = []
-    coarse: list[Coarse] = []
-    for lo, hi, charge in debits:
-        own, last = bisect_right(firsts, lo) - 1, bisect_left(firsts, hi) - 1  # the blocks of its first and of its last position
-        start = own
-        if own < 0 or firsts[own] != lo:
-            start = own + 1
-            stop = hi if start > last else firsts[start]
-            fine.append(Fine(lo, stop, charge, *borders[own]) if own >= 0 else Fine(lo, stop, charge))
-        if start <= last:
-            if start < last:
-                coarse.append(Coarse(firsts[start], firsts[last], charge))
-            fine.append(Fine(firsts[last], hi, charge, *borders[last]))
-    return fine, coarse
+@dataclass
+class Block:
+    """An opened block. Parts that are opened themselves are in `inner`, by their first frame."""
+
+    height: int
+    first: int
+    next: int
+    parts: list[Part] = field(default_factory=list)
+    inner: dict[int, Block] = field(default_factory=dict)
 
 
-def raise_blocks(conn: Connection, account: int, fine: Sequence[Fine], coarse: Sequence[Coarse]) -> None:
-    """Adds to whole blocks, and notes where the steps of a block now reach higher than any before. The steps have been raised already."""
-    if coarse:
-        conn.execute("""
-            UPDATE privid.ledger_blocks b SET added = b.added + span.charge
-            FROM (SELECT found.first, s.charge FROM unnest(%(lo)s::int8[], %(hi)s::int8[], %(charge)s::numeric[]) s(lo, hi, charge)
-                  CROSS JOIN LATERAL (SELECT x.first FROM privid.ledger_blocks x
-                                      WHERE x.recording = %(account)s AND x.first >= s.lo AND x.first < s.hi OFFSET 0) found
-                  OFFSET 0) span
-            WHERE b.recording = %(account)s AND b.first = span.first""",
-            {"account": account, "lo": [c.lo for c in coarse], "hi": [c.hi for c in coarse], "charge": [c.charge for c in coarse]})
-    inside = [part for part in fine if part.block is not None]
-    if inside:
-        conn.execute("""
-            UPDATE privid.ledger_blocks b SET peak = greatest(b.peak, top.spent)
-            FROM (SELECT s.block, max(found.spent) AS spent FROM unnest(%(lo)s::int8[], %(hi)s::int8[], %(block)s::int8[]) s(lo, hi, block)
-                  CROSS JOIN LATERAL (SELECT max(l.spent) AS spent FROM privid.ledger l
-                                      WHERE l.recording = %(account)s AND l.frame >= s.lo AND l.frame < s.hi OFFSET 0) found
-                  GROUP BY s.block OFFSET 0) top
-            WHERE b.recording = %(account)s AND b.first = top.block""",
-            {"account": account, "lo": [p.lo for p in inside], "hi": [p.hi for p in inside], "block": [p.block for p in inside]})
+def jumps_as_parts(jumps: Iterable[tuple[int, Decimal]]) -> list[Part]:
+    return [(frame, jump, jump) for frame, jump in sorted(jumps)]
 
 
-def grow(conn: Connection, account: int, touched: Iterable[int | None]) -> None:
-    """Divides those of the blocks that have become too long (a recording without blocks is one such block)."""
-    for block in list(dict.fromkeys(touched))[:64]:
-        bounds = {"account": account, "lo": _low(block), "end": _END, "size": SIZE, "limit": 2 * SIZE + 1}
-        if conn.execute(_COUNT, bounds).fetchone() == (2 * SIZE + 1,):
-            conn.execute(_DIVIDE, bounds)
+def unopened(block: Block, edges: Sequence[int]) -> list[Block]:
+    """The parts in which the edges (ascending) lie, yet to be filled; they belong to the block from now on."""
+    firsts = list(map(_FIRST, block.parts))
+    inside = edges[bisect_left(edges, block.first):bisect_left(edges, block.next)]
+    for n in sorted({bisect_right(firsts, edge) - 1 for edge in inside}):
+        stop = firsts[n + 1] if n + 1 < len(firsts) else block.next
+        block.inner[firsts[n]] = Block(block.height - 1, firsts[n], stop)
+    return list(block.inner.values())
 
 
-_BOUNDS = """
-    l.recording = %(account)s AND l.frame >= %(lo)s
-    AND l.frame < coalesce((SELECT b.first FROM privid.ledger_blocks b WHERE b.recording = %(account)s AND b.first > %(lo)s
-                            ORDER BY b.first LIMIT 1), %(end)s)"""
-_COUNT = f"SELECT count(*) FROM (SELECT FROM privid.ledger l WHERE {_BOUNDS} LIMIT %(limit)s) counted".encode()
-_DIVIDE = f"""
-    INSERT INTO privid.ledger_blocks AS b (recording, first, added, peak)
-    SELECT %(account)s, min(s.frame),
-           coalesce((SELECT o.added FROM privid.ledger_blocks o WHERE o.recording = %(account)s AND o.first = %(lo)s), 0), max(s.spent)
-    FROM (SELECT l.frame, l.spent, (row_number() OVER (ORDER BY l.frame) - 1) / %(size)s AS n FROM privid.ledger l WHERE {_BOUNDS}) s
-    GROUP BY s.n
-    ON CONFLICT (recording, first) DO UPDATE SET peak = excluded.peak
-""".encode()
+def contents(block: Block) -> Iterator[Item]:
+    """Jumps and unopened blocks, ascending: together the whole of it."""
+    for part in block.parts:
+        opened = block.inner.get(part[0])
+        if opened is None:
+            yield (*part, block.height - 1)
+        else:
+            yield from contents(opened)
 
 
-def _low(block: int | None) -> int:
-    return -_END if block is None else block
+def highest_in(root: Block, windows: Sequence[tuple[int, int]]) -> list[tuple[Decimal, Item | None]]:
+    """The highest level of each window (ascending, disjoint), and by which jump or in which block it is first reached: None for the level
+    that the window begins with. The blocks that hold a window's edges must be opened."""
+    found: list[tuple[Decimal, Item | None]] = []
+    rest = contents(root)
+    item = next(rest, None)
+    with exactly():
+        level = _ZERO
+        for lo, hi in windows:
+            while item is not None and item[0] <= lo:
+                level += item[1]
+                item = next(rest, None)
+            best, place = level, None
+            while item is not None and item[0] < hi:
+                if item[2] is not None and level + item[2] > best:
+                    best, place = level + item[2], item
+                level += item[1]
+                item = next(rest, None)
+            found.append((best, place))
+    return found
+
+
+def add(root: Block, jumps: Sequence[tuple[int, Decimal]]) -> tuple[list[Row], list[int]]:
+    """Adds jumps (ascending) to an opened tree; what has to be stored of its blocks, and where there is no jump any more. The tree is
+    used up."""
+    changed: list[Row] = []
+    even: list[int] = []
+    with exactly():
+        parts, height = _added(root, jumps, changed, even), root.height
+        while len(parts) > 2 * SIZE:  # the root itself is not stored: it gets a height more
+            parts = _stored(height, BEGIN, parts, changed)
+            height += 1
+    return changed, even
+
+
+def _added(block: Block, jumps: Sequence[tuple[int, Decimal]], changed: list[Row], even: list[int]) -> list[Part]:
+    """The block's parts with the jumps."""
+    if block.height == 1:
+        by_frame = {part[0]: part[1] for part in block.parts}
+        for frame, jump in jumps:
+            by_frame[frame] = by_frame.get(frame, _ZERO) + jump
+            if not by_frame[frame]:
+                del by_frame[frame]
+                even.append(frame)
+        return jumps_as_parts(by_frame.items())
+    parts: list[Part] = []
+    done = 0
+    for part in block.parts:
+        opened = block.inner.get(part[0])
+        if opened is None:
+            parts.append(part)
+        else:
+            stop = bisect_left(jumps, opened.next, key=_FIRST)
+            parts += _stored(opened.height, opened.first, _added(opened, jumps[done:stop], changed, even), changed)
+            done = stop
+    assert done == len(jumps), "a jump lies in a block that was not opened"
+    return parts
+
+
+def _stored(height: int, first: int, parts: list[Part], changed: list[Row]) -> list[Part]:
+    """A block of these parts, or several when they have become too many. No level changes by a division."""
+    runs = max(1, len(parts) // SIZE) if len(parts) > 2 * SIZE else 1
+    borders = [len(parts) * n // runs for n in range(runs + 1)]
+    blocks = [_measured(parts[lo][0] if lo else first, parts[lo:hi]) for lo, hi in zip(borders, borders[1:], strict=False)]
+    changed += ((height, block) for block in blocks)
+    return blocks
+
+
+def _measured(first: int, parts: Sequence[Part]) -> Part:
+    total, peak = _ZERO, None
+    for _, sum_, highest in parts:
+        if highest is not None and (peak is None or total + highest > peak):
+            peak = total + highest
+        total += sum_
+    return first, total, peak

@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 from privid.errors import BudgetExhausted, ExecutableInvalid, InvalidValue, VersionMismatch, WindowInvalid
 from privid.model import Camera, Executable, Key, Span
 
-from .account import Peak, cut_up, debit, merged, peak
+from .account import Account, Peak, Stored, merged
 from .amounts import as_numeric, as_text, in_camera_unit, show
 from .costs import brief_steps, debits, full_charge, limit, steps
 from .mark import Mark
@@ -51,8 +51,10 @@ class Ledger:
         """The most epsilon that a release reading the spans (for a role) can still be charged, in the camera's terms."""
         recording = find_recording(self.pool, camera)
         shared = self._steps(camera, recording, spans, uses)
-        with self.pool.connection() as conn:
-            left = _left(conn, camera, recording, shared)[0]
+        if not shared:
+            return camera.epsilon
+        with self.pool.snapshot() as conn:
+            left = _left(camera, recording, Stored(conn, recording.id, debits(shared, Fraction(1))), shared)[0]
             mine = None if role is None else share_left(conn, camera, recording, role, shared)
             return left if mine is None else min(left, mine)
 
@@ -61,7 +63,7 @@ class Ledger:
         camera = claim.camera
         recording = find_recording(self.pool, camera)
         shared = [] if not claim.epsilon else brief_steps(camera, recording, claim.spans, claim.uses)
-        with self.pool.connection() as conn:
+        with self.pool.snapshot() as conn:
             mine = share_left(conn, camera, recording, role, shared)
         return {"Camera": camera.name, "Epsilon": as_text(claim.epsilon), "Share Remaining": None if mine is None else as_text(mine),
                 "Where": [[lo - recording.shift, hi - recording.shift, as_text(share)] for lo, hi, share in shared]}
@@ -92,12 +94,12 @@ class Ledger:
         if shared:
             charge = full_charge(claim.epsilon, camera, recording)
             wanted = debits(shared, Fraction(charge))
-            cut = cut_up(conn, recording.id, wanted)
-            most = peak(conn, recording.id, wanted, cut=cut)
+            account = Stored(conn, recording.id, wanted)
+            most = account.peak(wanted)
             if most is not None and most.after > limit(camera.epsilon, camera, recording):
-                raise _exhausted(conn, claim, recording, shared)
+                raise _exhausted(claim, recording, account, shared)
             share = charge_share(conn, camera, recording, role, shared, charge, claim.epsilon)
-            debit(conn, recording.id, wanted, cut=cut)
+            account.debit(wanted)
         conn.execute("""
             INSERT INTO privid.release_charges
                 (release, claim, camera, owner, server_oid, recording, shift, frames, r_star, epsilon, charge, uses, share)
@@ -196,22 +198,20 @@ def _log(conn: Connection, record: ReleaseRecord) -> tuple[int, datetime]:
     return cast("tuple[int, datetime]", row)
 
 
-def _left(conn: Connection, camera: Camera, recording: Recording, shared: Sequence[Step]) -> tuple[Fraction, Peak | None]:
+def _left(camera: Camera, recording: Recording, account: Account, shared: Sequence[Step]) -> tuple[Fraction, Peak]:
     """The most epsilon that can still be charged in these shares, in the camera's terms, and where it is so little."""
-    if not shared:
-        return camera.epsilon, None
     most = limit(camera.epsilon, camera, recording)
-    least = peak(conn, recording.id, debits(shared, Fraction(1)), limit=as_numeric(most, up=False))
+    least = account.peak(debits(shared, Fraction(1)), most)
     assert least is not None
-    share = next(share for lo, hi, share in shared if lo <= least.first < hi)
+    share = shared[least.debit][2]
     return in_camera_unit(max((most - least.amount) / share, Fraction(0)), camera.k, recording.k), least
 
 
-def _exhausted(conn: Connection, claim: Claim, recording: Recording, shared: Sequence[Step]) -> BudgetExhausted:
+def _exhausted(claim: Claim, recording: Recording, account: Stored, shared: Sequence[Step]) -> BudgetExhausted:
     camera = claim.camera
-    left, least = _left(conn, camera, recording, shared)
-    first, stop = (least.first, least.next) if least else shared[0][:2]
-    begins, ends = (camera.moment(frame - recording.shift).isoformat(sep=" ", timespec="milliseconds") for frame in (first, stop))
+    left, least = _left(camera, recording, account, shared)
+    stretch = account.stretch(least, debits(shared, Fraction(1)))
+    begins, ends = (camera.moment(frame - recording.shift).isoformat(sep=" ", timespec="milliseconds") for frame in stretch)
     return BudgetExhausted(
         f'budget of camera "{camera.name}" does not allow this release: epsilon {show(claim.epsilon)} requested, {show(left)} remaining',
         detail=f"The least remains for segments that begin between {begins} and {ends}; the {recording.r_star - 1} frames before a window "

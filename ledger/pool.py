@@ -69,6 +69,18 @@ class Pool:
         with self.connection() as conn, conn.transaction():
             yield conn
 
+    @contextmanager
+    def snapshot(self) -> Iterator[Connection]:
+        """A transaction that only reads, all of it as of one moment: what is read by several statements fits together."""
+        with self.connection() as conn:
+            conn.isolation_level, conn.read_only = psycopg.IsolationLevel.REPEATABLE_READ, True
+            try:
+                with conn.transaction():
+                    yield conn
+            finally:
+                if not conn.closed:
+                    conn.isolation_level = conn.read_only = None
+
     def close(self) -> None:
         """Ends the idle connections; lent ones end when they come back."""
         with self._lock:

@@ -12,15 +12,19 @@ from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 from psycopg.types.multirange import Multirange
 
+from privid.errors import VersionMismatch
 from privid.model import Camera, Span, VideoFile
 
-from .account import debit, merged
+from .account import Stored, merged
 from .amounts import as_numeric
 from .placing import Place, find_place, known_files, refuse_repeated, replaced
 from .pool import Connection, Pool
 from .steps import difference, logged_steps
 
 __all__ = ["Recording", "find_recording", "footage_digest"]
+
+#: how a recording's ledger is written. What a dump of an older version brings has an older format, and no ledger that can be read.
+_FORMAT = 3
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,7 @@ class Recording:
     k: int
     r_star: int
     shift: int
+    format: int = _FORMAT
 
     def spans(self, spans: Sequence[Span]) -> list[Span]:
         """A camera's frames on the recording's timeline."""
@@ -53,6 +58,11 @@ def find_recording(pool: Pool, camera: Camera) -> Recording:
         if found is None:
             with conn.transaction():
                 found = _register(conn, camera, digest)
+    if found.format != _FORMAT:
+        raise VersionMismatch(f'ledger of camera "{camera.name}" was loaded from a dump of an older version of extension "privid"',
+                              detail="The dump tells levels where this version expects jumps, so what was spent is not known.",
+                              hint="In an empty database run CREATE EXTENSION privid VERSION '0.2.0', restore the dump, then run "
+                                   "ALTER EXTENSION privid UPDATE.")
     return found
 
 
@@ -64,7 +74,7 @@ def _facts(camera: Camera, digest: str) -> dict[str, object]:
 
 
 _LOOKUP = """
-    SELECT r.id, r.k, r.r_star, f.shift
+    SELECT r.id, r.k, r.r_star, f.shift, r.format
     FROM privid.footage f JOIN privid.recordings r ON r.id = f.recording
     WHERE f.camera = %(camera)s AND f.digest = %(digest)s AND r.r_star >= %(r)s
       AND (f.frames, f.fps_numerator, f.fps_denominator, f.width, f.height, f.starts, f.rho, f.k, f.epsilon)
@@ -116,8 +126,8 @@ def _register(conn: Connection, camera: Camera, digest: str) -> Recording:
 def _new_recording(conn: Connection, camera: Camera) -> Place:
     # What protects no one (K = 0) is never charged; its unit only has to be some number.
     fps = camera.footage.fps
-    values = (max(camera.k, 1), camera.starts, fps.numerator, fps.denominator)
-    statement = "INSERT INTO privid.recordings (k, starts, fps_numerator, fps_denominator) VALUES (%s, %s, %s, %s) RETURNING id"
+    values = (max(camera.k, 1), camera.starts, fps.numerator, fps.denominator, _FORMAT)
+    statement = "INSERT INTO privid.recordings (k, starts, fps_numerator, fps_denominator, format) VALUES (%s, %s, %s, %s, %s) RETURNING id"
     return Place(_one(conn, statement, values), 0)
 
 
@@ -144,9 +154,9 @@ def _lengthen(conn: Connection, recording: int, r: int) -> None:
         old, new = (logged_steps(read, uses, shift, length) for length in (r_star, r))
         amount = Fraction(charge)
         more = [(lo, hi, as_numeric(amount * part, up=True)) for lo, hi, part in difference(new, old)]
-        debit(conn, recording, more)
+        Stored(conn, recording, more).debit(more)
         if share is not None:
-            debit(conn, share, more, table="share")
+            Stored(conn, share, more, table="share").debit(more)
     conn.execute("UPDATE privid.recordings SET r_star = %s WHERE id = %s", (r, recording))
 
 

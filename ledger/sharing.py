@@ -13,8 +13,8 @@ from psycopg.types.multirange import Multirange
 from privid.errors import BudgetExhausted, PermissionDenied
 from privid.model import Camera
 
-from .account import debit, merged, peak
-from .amounts import as_numeric, in_camera_unit, show
+from .account import Account, Debit, Stored, merged
+from .amounts import in_camera_unit, show
 from .costs import debits, limit, logged_steps
 from .pool import Connection
 from .recordings import Recording
@@ -65,10 +65,10 @@ def charge_share(conn: Connection, camera: Camera, recording: Recording, role: s
         raise _no_share(camera, role)
     wanted = debits(shared, Fraction(charge))
     for share in usable:
-        account = _account(conn, recording, share.role)
-        most = peak(conn, account, wanted, table="share")
+        account = Stored(conn, _account(conn, recording, share.role), wanted, table="share")
+        most = account.peak(wanted)
         if most is not None and most.after <= limit(share.epsilon, camera, recording):
-            debit(conn, account, wanted, table="share")
+            account.debit(wanted)
             return share.role
     left, role_of_most = max((_left(conn, camera, recording, share, shared), share.role) for share in usable)
     raise BudgetExhausted(
@@ -86,30 +86,42 @@ def share_left(conn: Connection, camera: Camera, recording: Recording, role: str
 
 
 def _left(conn: Connection, camera: Camera, recording: Recording, share: _Share, shared: Sequence[Step]) -> Fraction:
-    most = limit(share.epsilon, camera, recording)
-    with conn.transaction(force_rollback=True):  # an account that is only looked at need not come to be
-        least = peak(conn, _account(conn, recording, share.role), debits(shared, Fraction(1)), table="share",
-                     limit=as_numeric(most, up=False))
+    most, wanted = limit(share.epsilon, camera, recording), debits(shared, Fraction(1))
+    number = _find(conn, recording, share.role)
+    account: Account
+    if number is None:  # an account that is only looked at need not come to be
+        account = Account.imagined(_past(conn, recording, share.role))
+    else:
+        account = Stored(conn, number, wanted, table="share")
+    least = account.peak(wanted, most)
     assert least is not None
-    part = next(part for lo, hi, part in shared if lo <= least.first < hi)
-    return in_camera_unit(max((most - least.amount) / part, Fraction(0)), camera.k, recording.k)
+    return in_camera_unit(max((most - least.amount) / shared[least.debit][2], Fraction(0)), camera.k, recording.k)
+
+
+def _find(conn: Connection, recording: Recording, role: str) -> int | None:
+    row = conn.execute("SELECT id FROM privid.share_accounts WHERE recording = %s AND role = %s", (recording.id, role)).fetchone()
+    return None if row is None else cast(int, row[0])
 
 
 def _account(conn: Connection, recording: Recording, role: str) -> int:
-    """The account of a share over a recording. A new one begins with what the role and its members have consumed before."""
-    row = conn.execute("SELECT id FROM privid.share_accounts WHERE recording = %s AND role = %s", (recording.id, role)).fetchone()
-    if row is not None:
-        return cast(int, row[0])
-    past = _history(conn, recording, role)
-    row = conn.execute("INSERT INTO privid.share_accounts (recording, role) VALUES (%s, %s) ON CONFLICT DO NOTHING RETURNING id",
-                       (recording.id, role)).fetchone()
-    if row is None:  # made by a release while an EXPLAIN looked
-        return _account(conn, recording, role)
-    account = cast(int, row[0])
-    for frames, shift, charge, uses in past:
-        read = merged((int(piece.lower or 0) + shift, int(piece.upper or 0) + shift) for piece in frames)
-        debit(conn, account, debits(logged_steps(read, uses, shift, recording.r_star), Fraction(charge)), table="share")
+    """The account of a share over a recording. A new one begins with what the role and its members have consumed before. The caller holds
+    the recording's row lock."""
+    found = _find(conn, recording, role)
+    if found is not None:
+        return found
+    row = conn.execute("INSERT INTO privid.share_accounts (recording, role) VALUES (%s, %s) RETURNING id", (recording.id, role)).fetchone()
+    account, past = cast("tuple[int]", row)[0], _past(conn, recording, role)
+    Stored(conn, account, past, table="share").debit(past)
     return account
+
+
+def _past(conn: Connection, recording: Recording, role: str) -> list[Debit]:
+    """What the role and its members consumed of the recording before there was an account; these debits overlap."""
+    past: list[Debit] = []
+    for frames, shift, charge, uses in _history(conn, recording, role):
+        read = merged((int(piece.lower or 0) + shift, int(piece.upper or 0) + shift) for piece in frames)
+        past += debits(logged_steps(read, uses, shift, recording.r_star), Fraction(charge))
+    return past
 
 
 _PAST = """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from privid.errors import BudgetExhausted
 from privid.ledger import Claim, Ledger, blocks
 from privid.ledger import ledger as ledger_module
-from privid.ledger.account import Debit, debit, positions
-from privid.ledger.pool import Connection
+from privid.ledger.account import Debit, Stored, positions
 from privid.ledger.recordings import Recording
 from privid.ledger.steps import Step, Use, evenly
 from privid.model import Camera, Span
@@ -46,9 +45,11 @@ MASKS = {"margin checked only": [(OPEN, (20, 120), Fraction(1)), (MASKED, (0, 10
          "own margin debited": [(OPEN, (0, 60), Fraction(1)), (MASKED, (80, 90), Fraction(1))]}
 
 
-def without_margin(conn: Connection, recording: int, debits: Sequence[Debit], cut: object) -> None:
+class WithoutMargin(Stored):
     """The published rule: the margin is checked but not debited."""
-    debit(conn, recording, [(lo + CAMPUS.r - 1, hi, charge) for lo, hi, charge in debits])
+
+    def debit(self, debits: Iterable[Debit]) -> None:
+        super().debit([(lo + CAMPUS.r - 1, hi, charge) for lo, hi, charge in debits])
 
 
 def with_own_margin(self: Ledger, camera: Camera, recording: Recording, spans: Sequence[Span], uses: Sequence[Use]) -> list[Step]:
@@ -65,7 +66,7 @@ def test_the_sequence_that_overdraws_the_published_rule_is_refused(database: Dat
 
 
 def test_without_the_margins_debit_that_sequence_would_be_accepted(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger_module, "debit", without_margin)
+    monkeypatch.setattr(ledger_module, "Stored", WithoutMargin)
     assert accepted(database, CASE_A) == [True, True, True]
 
 
@@ -121,7 +122,7 @@ RELEASES = st.lists(st.tuples(CAMERAS, SPANS, st.sampled_from([Fraction(1, 4), H
 numbers: Iterator[int] = itertools.count()
 
 
-@pytest.fixture(params=[1024, 1, 2], ids=["no blocks", "blocks of one step", "blocks of two"])
+@pytest.fixture(params=[64, 2, 3], ids=["no blocks", "blocks of two", "blocks of three"])
 def block_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "SIZE", request.param)
 

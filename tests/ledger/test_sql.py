@@ -273,7 +273,7 @@ def test_a_batch_is_taken_apart_at_its_semicolons(database: Database, text: str,
 
 
 def test_the_version_and_the_standby_state_are_told(database: Database) -> None:
-    assert database.ledger.extension_version() == "0.2.0"
+    assert database.ledger.extension_version() == "0.3.0"
     assert database.ledger.in_recovery() is False
 
 
@@ -328,11 +328,11 @@ def test_an_extension_of_0_1_0_is_upgraded_with_all_it_holds(server: Server) -> 
         conn.execute("""INSERT INTO privid.release_log (role, query, canonical, reuse_key, epsilon, mechanism, outputs)
                         VALUES ('ana', 'q', 'c', 'k', 0.5, 'discrete Laplace', '[]')""")
         conn.execute("INSERT INTO privid.release_charges VALUES (1, 0, 'campus', 'olga', NULL, 1, 0, '{[10,20)}', 4, 0.5, 0.5)")
-        conn.execute("ALTER EXTENSION privid UPDATE TO '0.2.0'")
+        conn.execute("ALTER EXTENSION privid UPDATE")
         assert conn.execute("SELECT camera, event FROM privid.history").fetchall() == [("campus", "created")]
         assert conn.execute("SELECT starts, fps_numerator FROM privid.recordings").fetchall() == [(one.starts, 10)]
     ledger = Ledger(server.conninfo(name, "privid_engine"))
-    assert ledger.extension_version() == "0.2.0"
+    assert ledger.extension_version() == "0.3.0"
     assert ledger.remaining(one, [(10, 20)]) == HALF
     assert ledger.remaining(camera(files="b", r=4), [(10, 20)]) == HALF  # replaced since: placed by the time that was filled in
     assert ledger.register(camera("long", files="a", r=10)) == 1
