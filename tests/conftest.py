@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from psycopg import sql
 from privid.cli.daemon import Engine
 from privid.cli.layout import Layout
 from privid.cli.processes import wait_until
+from tests.guard import guarded
 
 Rows = list[tuple[Any, ...]]
 
@@ -128,26 +128,30 @@ def _options(options: dict[str, str]) -> sql.Composable:
     return sql.SQL(", ").join(sql.SQL("{} {}").format(sql.Identifier(k), sql.Literal(v)) for k, v in options.items())
 
 
+def _reachable() -> Path:
+    path = Path(tempfile.mkdtemp(prefix="privid-test-"))
+    path.chmod(0o755)
+    return path
+
+
 @pytest.fixture(scope="session")
 def reachable_directory() -> Iterator[Path]:
     """A temporary directory that the user PostgreSQL steps down to can enter (pytest's own are private)."""
-    path = Path(tempfile.mkdtemp(prefix="privid-test-"))
-    path.chmod(0o755)
-    yield path
-    shutil.rmtree(path, ignore_errors=True)
+    path = _reachable()
+    with guarded(path, ["true"]):
+        yield path
 
 
 @pytest.fixture(scope="session")
-def stack(reachable_directory: Path) -> Iterator[RunningStack]:
+def stack() -> Iterator[RunningStack]:
     """One stack for all tests: make cameras and tables with names of your own (see unique)."""
-    data = reachable_directory / "stack"
-    run_privid("up", "--data", data)
-    running = RunningStack(data)
-    write_video(running.videos / "levels.mp4", LEVELS)
-    try:
+    directory = _reachable()
+    data = directory / "stack"
+    with guarded(directory, [sys.executable, "-m", "privid.cli.main", "down", "--data", data]):
+        run_privid("up", "--data", data)
+        running = RunningStack(data)
+        write_video(running.videos / "levels.mp4", LEVELS)
         yield running
-    finally:
-        run_privid("down", "--data", data)
 
 
 #: brightness of the frames of levels.mp4 (10 frames per second, 20 s): the frames of second s are of brightness 10 * s
