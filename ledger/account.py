@@ -90,6 +90,30 @@ class Account:
 _TABLES = {"ledger": ("privid.ledger", "privid.ledger_blocks", "recording"),
            "share": ("privid.share_ledger", "privid.share_blocks", "share")}
 
+# All that a few edges open, from the root down, in one go. A jump has no peak of its own here.
+_OPEN = """
+    WITH RECURSIVE opened(height, lo, hi) AS (
+        SELECT coalesce((SELECT max(h.height) FROM {blocks} h WHERE h.{key} = %(account)s), 0) + 1, %(begin)s::int8, %(end)s::int8
+        UNION
+        SELECT o.height - 1, own.first,
+               coalesce((SELECT n.first FROM {blocks} n WHERE n.{key} = %(account)s AND n.height = o.height - 1 AND n.first > own.first
+                         ORDER BY n.first LIMIT 1), %(end)s)
+        FROM opened o CROSS JOIN unnest(%(edges)s::int8[]) edge(frame)
+        CROSS JOIN LATERAL (SELECT b.first FROM {blocks} b
+                            WHERE b.{key} = %(account)s AND b.height = o.height - 1 AND b.first <= edge.frame
+                            ORDER BY b.first DESC LIMIT 1) own
+        WHERE o.height > 1 AND edge.frame >= o.lo AND edge.frame < o.hi
+    )
+    SELECT o.height, o.lo, o.hi, part.first, part.total, part.peak
+    FROM opened o LEFT JOIN LATERAL (
+        SELECT b.first, b.total, b.peak FROM {blocks} b
+        WHERE b.{key} = %(account)s AND b.height = o.height - 1 AND b.first >= o.lo AND b.first < o.hi
+        UNION ALL
+        SELECT l.frame, l.jump, NULL FROM {jumps} l WHERE o.height = 1 AND l.{key} = %(account)s AND l.frame >= o.lo AND l.frame < o.hi
+        OFFSET 0) part ON true
+"""
+#: more edges than this are looked for height by height: most of them will lie in the same blocks
+_FEW = 16
 _TOP = """
     SELECT b.height, b.first, b.total, b.peak FROM {blocks} b
     WHERE b.{key} = %(account)s AND b.height = (SELECT max(h.height) FROM {blocks} h WHERE h.{key} = %(account)s)
@@ -118,6 +142,8 @@ _STORE = """
     FROM unnest(%(heights)s::int4[], %(firsts)s::int8[], %(totals)s::numeric[], %(peaks)s::numeric[]) b(height, first, total, peak)
     ON CONFLICT ({key}, height, first) DO UPDATE SET total = excluded.total, peak = excluded.peak
 """
+# One statement for both tables, because every round trip counts; neither looks at the other
+_ADD_AND_STORE = f"WITH added AS ({_ADD}) {_STORE}"
 _NEXT = "SELECT min(l.frame) FROM {jumps} l WHERE l.{key} = %(account)s AND l.frame > %(frame)s"
 _NEXT_BLOCK = "SELECT min(b.first) FROM {blocks} b WHERE b.{key} = %(account)s AND b.height = %(height)s AND b.first > %(first)s"
 
@@ -129,6 +155,27 @@ class Stored(Account):
     def __init__(self, conn: Connection, number: int, debits: Iterable[Debit], *, table: str = "ledger") -> None:
         self._conn, self._number, self._table = conn, number, table
         edges = sorted({edge for lo, hi, _ in debits for edge in (lo, hi)})
+        super().__init__(self._open(edges) if len(edges) <= _FEW else self._descend(edges))
+
+    def _open(self, edges: list[int]) -> Block:
+        rows = cast("list[tuple[int, int, int, int | None, Decimal, Decimal | None]]",
+                    self._execute(_OPEN, edges=edges, begin=BEGIN, end=END))
+        opened: dict[tuple[int, int], Block] = {}
+        for height, lo, hi, first, total, peak in rows:
+            block = opened.get((height, lo))
+            if block is None:
+                block = opened[height, lo] = Block(height, lo, hi)
+            if first is not None:
+                block.parts.append((first, total, peak if height > 1 else total))
+        for block in opened.values():
+            block.parts.sort(key=itemgetter(0))
+        for (height, _), block in opened.items():
+            for part in block.parts if height > 1 else ():
+                if (height - 1, part[0]) in opened:
+                    block.inner[part[0]] = opened[height - 1, part[0]]
+        return opened[max(opened)[0], BEGIN]
+
+    def _descend(self, edges: list[int]) -> Block:
         rows = cast("list[tuple[int, int, Decimal, Decimal | None]]", self._execute(_TOP))
         root = Block(rows[0][0] + 1 if rows else 1, BEGIN, END, sorted(row[1:] for row in rows))
         opened = [root]
@@ -137,7 +184,7 @@ class Stored(Account):
             self._fill(opened)
         if root.height == 1:
             self._fill(opened)
-        super().__init__(root)
+        return root
 
     def debit(self, debits: Iterable[Debit]) -> None:
         """Adds charges between the edges it was opened for. The caller holds the recording's row lock and has checked the limit.
@@ -146,12 +193,11 @@ class Stored(Account):
         if not jumps:
             return
         rows, even = add(self._root, jumps)
-        self._execute(_ADD, frames=[frame for frame, _ in jumps], jumps=[jump for _, jump in jumps])
+        self._execute(_ADD_AND_STORE if rows else _ADD, frames=[frame for frame, _ in jumps], jumps=[jump for _, jump in jumps],
+                      heights=[height for height, _ in rows], firsts=[part[0] for _, part in rows],
+                      totals=[part[1] for _, part in rows], peaks=[part[2] for _, part in rows])
         if even:
             self._execute(_EVEN, frames=even)
-        if rows:
-            self._execute(_STORE, heights=[height for height, _ in rows], firsts=[part[0] for _, part in rows],
-                          totals=[part[1] for _, part in rows], peaks=[part[2] for _, part in rows])
         del self._root
 
     def stretch(self, peak: Peak, debits: Sequence[Debit]) -> Span:

@@ -23,7 +23,7 @@ __all__ = ["BEGIN", "END", "SIZE", "Block", "Item", "Part", "Row", "add", "conte
 #: before and beyond any frame
 BEGIN, END = -(2**62), 2**62
 #: parts of a new block, at least two; it is divided when it has more than twice as many
-SIZE = 64
+SIZE = 32
 
 #: first frame, sum, and the highest level counted from the level before: of a block, or of a jump. An empty block has no highest level.
 Part = tuple[int, Decimal, Decimal | None]

@@ -33,6 +33,7 @@ SETTINGS = {
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
     "jit": "off",
+    "plan_cache_mode": "force_generic_plan",  # by the key, whatever the values: there is nothing to plan twice
     "standard_conforming_strings": "on",
     "bytea_output": "hex",
     "DateStyle": "ISO, MDY",

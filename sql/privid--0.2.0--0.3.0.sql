@@ -100,7 +100,7 @@ DECLARE
   kind    record;
   height  int;
   made    bigint;
-  size    CONSTANT int := 64;
+  size    CONSTANT int := 32;
 BEGIN
   FOR kind IN SELECT * FROM (VALUES ('recording', 'ledger', 'ledger_blocks'), ('share', 'share_ledger', 'share_blocks')) k(key, jumps, blocks) LOOP
     height := 1;

@@ -14,7 +14,8 @@ from tests.ledger.postgres import ROOT
 
 #: what a test does that has a server, and then never ends
 ENDLESS = """
-import time
+import signal, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # who started the tests may ignore it
 from tests.ledger.postgres import temporary_server
 with temporary_server() as server:
     print(server.directory, (server.data / "postmaster.pid").read_text().split()[0], flush=True)
@@ -29,5 +30,5 @@ def test_a_server_ends_and_its_directory_goes_with_the_test_that_started_it(how:
         directory, pid = test.stdout.readline().split()
         assert Path(f"/proc/{pid}").exists()
         test.send_signal(how)
-        test.wait()
+        test.wait(60)
     assert wait_until(lambda: not Path(f"/proc/{pid}").exists() and not Path(directory).exists(), 60)

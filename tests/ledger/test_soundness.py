@@ -122,7 +122,7 @@ RELEASES = st.lists(st.tuples(CAMERAS, SPANS, st.sampled_from([Fraction(1, 4), H
 numbers: Iterator[int] = itertools.count()
 
 
-@pytest.fixture(params=[64, 2, 3], ids=["no blocks", "blocks of two", "blocks of three"])
+@pytest.fixture(params=[32, 2, 3], ids=["no blocks", "blocks of two", "blocks of three"])
 def block_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "SIZE", request.param)
 

@@ -106,7 +106,7 @@ def test_a_filled_ledger_of_0_2_0_is_the_same_function_after_the_upgrade(server:
         assert after[1] == before[1] and len(before[2]) == len(after[2]) + 1
         heights = conn.execute("SELECT height, count(*) FROM privid.ledger_blocks GROUP BY 1 ORDER BY 1").fetchall()
         assert [row[0] for row in heights] == [1, 2] and heights[1][1] <= 2 * blocks.SIZE
-        assert conn.execute("SELECT height, count(*) FROM privid.share_blocks GROUP BY 1").fetchall() == [(1, 16)]
+        assert conn.execute("SELECT height, count(*) FROM privid.share_blocks GROUP BY 1").fetchall() == [(1, 32)]
         assert conn.execute(WRONG["ledger"]).fetchall() == conn.execute(WRONG["share"]).fetchall() == []
     steps = [(frame, Decimal(spent)) for frame, spent in after[2]]
     ledger = Ledger(server.conninfo(old, "privid_engine"))
