@@ -62,7 +62,8 @@ def fill(database: Database, recording: int) -> None:
     every = FRAMES // FRAGMENTS
     share = database.rows(f"INSERT INTO privid.share_accounts (recording, role) VALUES ({recording}, 'ana') RETURNING id")[0][0]
     for table, account in (("ledger", recording), ("share_ledger", share)):
-        database.rows(f"""INSERT INTO privid.{table} SELECT {account}, n::int8 * {every}, CASE n WHEN 0 THEN 1 ELSE (n % 2) * 2 - 1 END * 1e-6
+        database.rows(f"""INSERT INTO privid.{table}
+                          SELECT {account}, n::int8 * {every}, CASE n WHEN 0 THEN 1 ELSE (n % 2) * 2 - 1 END * 1e-6
                           FROM generate_series(0, {FRAGMENTS - 1}) n""")
         database.rows(f"ANALYZE privid.{table}")
 

@@ -1,9 +1,10 @@
 """A step function as a tree of blocks, so that a charge over a million steps touches a handful of rows (PROOF.md).
 
-An account is kept as its **jumps**: at which frame it rises or falls, and by how much. The level at a frame is the sum of the jumps up to it, so a
-debit over any window changes two of them. A **block** is a run of neighbouring jumps, or of neighbouring blocks of one height less; it
-knows the sum of the jumps in it and the highest level in it, counted from the level before it. Blocks of one height lie side by side and
-cover every position. Whoever wants the highest level of a window opens the blocks in which the window begins and ends, and asks the others.
+An account is kept as its **jumps**: at which frame it rises or falls, and by how much. The level at a frame is the sum of the jumps up
+to it, so a debit over any window changes two of them. A **block** is a run of neighbouring jumps, or of neighbouring blocks of one height
+less; it knows the sum of the jumps in it and the highest level in it, counted from the level before it. Blocks of one height lie side by
+side and cover every position. Whoever wants the highest level of a window opens the blocks in which the window begins and ends, and asks
+the others.
 
 Here is the arithmetic alone; account.py reads and writes the rows.
 """
@@ -16,6 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from decimal import Decimal
+from itertools import pairwise
 from operator import itemgetter
 
 __all__ = ["BEGIN", "END", "SIZE", "Block", "Item", "Part", "Row", "add", "contents", "exactly", "highest_in", "jumps_as_parts", "unopened"]
@@ -141,7 +143,7 @@ def _stored(height: int, first: int, parts: list[Part], changed: list[Row]) -> l
     """A block of these parts, or several when they have become too many. No level changes by a division."""
     runs = max(1, len(parts) // SIZE) if len(parts) > 2 * SIZE else 1
     borders = [len(parts) * n // runs for n in range(runs + 1)]
-    blocks = [_measured(parts[lo][0] if lo else first, parts[lo:hi]) for lo, hi in zip(borders, borders[1:], strict=False)]
+    blocks = [_measured(parts[lo][0] if lo else first, parts[lo:hi]) for lo, hi in pairwise(borders)]
     changed += ((height, block) for block in blocks)
     return blocks
 

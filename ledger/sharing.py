@@ -88,11 +88,8 @@ def share_left(conn: Connection, camera: Camera, recording: Recording, role: str
 def _left(conn: Connection, camera: Camera, recording: Recording, share: _Share, shared: Sequence[Step]) -> Fraction:
     most, wanted = limit(share.epsilon, camera, recording), debits(shared, Fraction(1))
     number = _find(conn, recording, share.role)
-    account: Account
-    if number is None:  # an account that is only looked at need not come to be
-        account = Account.imagined(_past(conn, recording, share.role))
-    else:
-        account = Stored(conn, number, wanted, table="share")
+    # an account that is only looked at need not come to be
+    account = Stored(conn, number, wanted, table="share") if number else Account.imagined(_past(conn, recording, share.role))
     least = account.peak(wanted, most)
     assert least is not None
     return in_camera_unit(max((most - least.amount) / shared[least.debit][2], Fraction(0)), camera.k, recording.k)

@@ -46,7 +46,8 @@ def check_blocks(database: Database, table: str, size: int) -> int:
         found = database.rows(f"SELECT first, total, peak FROM privid.{stored} WHERE height = %s ORDER BY first", height)
         assert found[0][0] == blocks.BEGIN
         for (first, total, peak), (stop, *_) in pairwise([*found, (blocks.END, 0, 0)]):
-            inside = [j for (j,) in database.rows(f"SELECT jump FROM privid.{jumps} WHERE frame >= %s AND frame < %s ORDER BY frame", first, stop)]
+            inside = [jump for (jump,) in database.rows(
+                f"SELECT jump FROM privid.{jumps} WHERE frame >= %s AND frame < %s ORDER BY frame", first, stop)]
             assert total == sum(inside)
             assert peak == max((sum(inside[:n + 1]) for n in range(len(inside))), default=None)
             assert len([part for part in parts if first <= part < stop]) <= 2 * size
@@ -88,7 +89,8 @@ def test_debits_and_checks_over_blocks_equal_those_over_single_positions(databas
                 levels[q] += int(charge)
     expected = [(q, level) for q, level in enumerate([*levels, 0]) if level != ([0, *levels][q])]
     key, jumps, _ = TABLES[table]
-    assert database.rows(f"SELECT frame, sum(jump) OVER (ORDER BY frame) FROM privid.{jumps} WHERE {key} = %s ORDER BY frame", number) == expected
+    stored = f"SELECT frame, sum(jump) OVER (ORDER BY frame) FROM privid.{jumps} WHERE {key} = %s ORDER BY frame"
+    assert database.rows(stored, number) == expected
     assert check_blocks(database, table, size) >= heights
 
 
@@ -119,8 +121,8 @@ def many_steps(database: Database, count: int) -> tuple[Camera, int]:
     """A camera with a ledger of so many steps, of 1 and 2 by turns every ten frames, and what a release by hand has made blocks of it."""
     long = camera(frames=10 * count, r=1, epsilon="1000")
     recording = database.ledger.register(long)
-    database.rows("INSERT INTO privid.ledger SELECT %s, n * 10, CASE n WHEN 0 THEN 1 ELSE 2 * (n %% 2) - 1 END FROM generate_series(0, %s) n",
-                  recording, count - 1)
+    database.rows("INSERT INTO privid.ledger SELECT %s, n * 10, CASE n WHEN 0 THEN 1 ELSE 2 * (n %% 2) - 1 END "
+                  "FROM generate_series(0, %s) n", recording, count - 1)
     database.ledger.charge([Claim(long, [(0, 10 * count)], Fraction(1))], record())
     return long, recording
 
@@ -141,7 +143,7 @@ def test_a_charge_writes_as_few_rows_whatever_the_window(database: Database, spa
 
 
 def test_a_refusal_tells_the_place_inside_blocks_that_were_not_opened(database: Database) -> None:
-    long, recording = many_steps(database, 20_000)
+    long, _ = many_steps(database, 20_000)
     database.ledger.charge([Claim(long, [(123_456, 123_460)], Fraction(900))], record())
     with pytest.raises(BudgetExhausted) as refused:
         database.ledger.charge([Claim(long, [(3, 199_999)], Fraction(100))], record())

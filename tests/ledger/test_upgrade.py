@@ -37,7 +37,8 @@ def fill(conn: psycopg.Connection[Any], steps: Steps, shared: Steps) -> None:
     conn.execute("CREATE SERVER campus FOREIGN DATA WRAPPER privid OPTIONS (source 'a.mp4', rho '0.3s', k '1', epsilon '50')")
     conn.execute("SELECT privid.grant_budget('campus', 'ana', 40)")
     conn.execute("RESET ROLE")
-    conn.execute("INSERT INTO privid.recordings (k, r_star, starts, fps_numerator, fps_denominator) VALUES (1, 3, %s, 10, 1)", (CAMPUS.starts,))
+    conn.execute("INSERT INTO privid.recordings (k, r_star, starts, fps_numerator, fps_denominator) VALUES (1, 3, %s, 10, 1)",
+                 (CAMPUS.starts,))
     conn.execute("INSERT INTO privid.recording_files VALUES (%s, 1, 0, 40000, 'a.mp4')", (file.sha256,))
     conn.execute("INSERT INTO privid.footage VALUES ('campus', %s, 1, 0, 40000, 10, 1, 64, 48, %s, 0.3, 1, 50)",
                  (footage_digest(CAMPUS), CAMPUS.starts))
@@ -52,8 +53,8 @@ def fill(conn: psycopg.Connection[Any], steps: Steps, shared: Steps) -> None:
     for n, frame in enumerate(borders):
         conn.execute("INSERT INTO privid.ledger_blocks (recording, first, added, peak) VALUES (1, %s, %s, 9)", (frame, Decimal(n) / 8))
     # a block that begins where nothing rises, which 0.2.0 keeps
-    conn.execute("UPDATE privid.ledger l SET spent = (SELECT p.spent FROM privid.ledger p WHERE p.frame < %(at)s ORDER BY p.frame DESC LIMIT 1) "
-                 "WHERE l.frame = %(at)s", {"at": borders[0]})
+    conn.execute("UPDATE privid.ledger l SET spent = (SELECT p.spent FROM privid.ledger p WHERE p.frame < %(at)s ORDER BY p.frame DESC "
+                 "LIMIT 1) WHERE l.frame = %(at)s", {"at": borders[0]})
     conn.execute("UPDATE privid.ledger_blocks SET added = 0 WHERE first = %s", (borders[0],))
 
 

@@ -182,35 +182,33 @@ def test_killing_the_engine_gives_nothing_back(world: World, camera: str, slow: 
 
 def test_of_two_sessions_racing_for_the_last_epsilon_exactly_one_gets_it(world: World, camera: str) -> None:
     statement = f"SELECT count(*) FROM {camera} WHERE chunk = '2026-03-01 06:00:01+00'".encode()
-    sessions = [world.connect(), world.connect()]
-    owner = world.connect("owner")
     world.rows(statement.decode())
     spent = world.spent(camera)
-    for connection in sessions:
-        connection.execute(ONE.encode())
-    outcomes: list[int] = []
-    for turn in range(200):
-        owner.execute(f"ALTER SERVER {camera} OPTIONS (SET epsilon '{spent + turn + 1}')".encode())
-        won: list[int] = []
-        start = threading.Barrier(2)
+    with world.connect() as one, world.connect() as other, world.connect("owner") as owner:
+        sessions = [one, other]
+        for connection in sessions:
+            connection.execute(ONE.encode())
+        outcomes: list[int] = []
+        for turn in range(200):
+            owner.execute(f"ALTER SERVER {camera} OPTIONS (SET epsilon '{spent + turn + 1}')".encode())
+            won: list[int] = []
+            start = threading.Barrier(2)
 
-        def race(connection: psycopg.Connection[Any], won: list[int] = won, start: threading.Barrier = start) -> None:
-            start.wait()
-            try:
-                connection.execute(statement)
-                won.append(1)
-            except psycopg.Error as error:
-                assert error.sqlstate == "PV003", error
-                won.append(0)
+            def race(connection: psycopg.Connection[Any], won: list[int] = won, start: threading.Barrier = start) -> None:
+                start.wait()
+                try:
+                    connection.execute(statement)
+                    won.append(1)
+                except psycopg.Error as error:
+                    assert error.sqlstate == "PV003", error
+                    won.append(0)
 
-        threads = [threading.Thread(target=race, args=(connection,)) for connection in sessions]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        outcomes.append(sum(won))
-    for connection in [*sessions, owner]:
-        connection.close()
+            threads = [threading.Thread(target=race, args=(connection,)) for connection in sessions]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            outcomes.append(sum(won))
     assert outcomes == [1] * 200
     assert world.spent(camera) == spent + 200
 
