@@ -21,7 +21,7 @@ from tests.ledger.postgres import STARTS, Database, Server, camera, record
 MODULE = b"def process(chunk):\n    yield {}\n"
 HALF = Fraction(1, 2)
 STATE = ("recordings", "recording_files", "footage", "ledger", "ledger_blocks", "release_log", "release_charges", "executable_store",
-         "program_failures", "history", "camera_state", "share_grants", "share_accounts", "share_ledger")
+         "program_failures", "history", "camera_state", "share_grants", "share_accounts", "share_ledger", "share_blocks")
 
 
 def upload(database: Database, user: str, name: str = "count_people", content: bytes | None = MODULE) -> str:

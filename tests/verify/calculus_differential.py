@@ -68,9 +68,13 @@ class Differential:
             for name in tables:
                 self._table(connection, TABLES[name])
         self.connection = stack.connect("analyst")
-        self.connection.execute("SET search_path = plain, public; SET privid.reuse = off")
-        for name in tables:  # every chunk runs now, and never again
-            self.connection.execute(f"SELECT count(*) FROM open.{name}".encode())
+        try:
+            self.connection.execute("SET search_path = plain, public; SET privid.reuse = off")
+            for name in tables:  # every chunk runs now, and never again
+                self.connection.execute(f"SELECT count(*) FROM open.{name}".encode())
+        except BaseException:
+            self.connection.close()
+            raise
 
     def _table(self, connection: psycopg.Connection[Any], site: Site) -> None:
         palette = Palette(self.rng)

@@ -73,6 +73,7 @@ class Explainer:
 
     def close(self) -> None:
         self._socket.close()
+        self._pool.close()
         self.path.unlink(missing_ok=True)
 
     def plan(self, request: dict[str, Any]) -> Plan:
@@ -143,9 +144,15 @@ class Stand:
         self.engine = Explainer(Path(self._folder.name) / "engine.sock", conninfo)
         self._set_socket(str(self.engine.path))
         self._define()
-        self.claims = self.connect("analyst")
+        self.claims, self.truth = self.connect("analyst"), self.connect("analyst")
+        try:
+            self._prepare()
+        except BaseException:
+            self.close()
+            raise
+
+    def _prepare(self) -> None:
         self.claims.execute("SET privid.epsilon = 1")
-        self.truth = self.connect("analyst")
         self.truth.execute("SET jit = off; SET max_parallel_workers_per_gather = 0; SET search_path = verify, public")
         self.claims.execute("SET search_path = verify, public")
         columns = f"world int, chunk timestamptz, plate text, v float8, w float8, red boolean, size {KIND}"
