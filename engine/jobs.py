@@ -43,6 +43,7 @@ class Slot:
     frames: Path | None = None
     error: BaseException | None = None
     stop: Stop | None = None  # while a lane has it
+    lates: int = 0  # how often its lane was not ready for it in time
     finished: threading.Event = field(default_factory=threading.Event)
 
     @property

@@ -43,6 +43,8 @@ AHEAD_BYTES, AHEAD_MOST = 64 << 20, 64
 #: given a chunk; and later than at the second moment it is not handed over any more
 SETUP, HANDOVER = NANO // 4, NANO // 20
 WARM_SETUP, WARM_HANDOVER = NANO // 25, NANO // 500
+#: How often a slot comes again for which its lane was not ready
+MOST_LATES = 50
 #: Importing a module before its first slot; one that takes longer moves its lane by whole slots
 BOOT = {"python": NANO // 2}
 LONG_BOOT = 4 * NANO
@@ -198,15 +200,25 @@ class Runner:
             try:
                 result = self._run(lane, slot)
             except Late:
-                with board.lock:
-                    if not slot.over:
-                        board.put_back(slot)
+                self._again(slot)
             except Exception as error:
                 self._report("slot failed", error, slot.job)
                 self.fail(slot.job, error)
             with board.lock:
                 board.running[lane].remove(slot)
             board.harvest.put((slot, None if result is None or result.outcome is Outcome.CANCELLED else result))
+
+    def _again(self, slot: Slot) -> None:
+        """A lane was not ready in time: the slot comes again, unless the machine is so busy that it never would be."""
+        with self._board.lock:
+            slot.lates += 1
+            if slot.lates <= MOST_LATES and not slot.over:
+                self._board.put_back(slot)
+                return
+        if not slot.over:
+            error = SandboxFailed(f"a lane was not ready for a slot {slot.lates} times", hint="The machine is overloaded.")
+            self._report("slot failed", error, slot.job)
+            self.fail(slot.job, error)
 
     def _run(self, lane: int, slot: Slot) -> RunResult | None:
         with self._board.lock:

@@ -155,7 +155,7 @@ class Lane:
         run = self._start(name, program, chunk_dir, cpu_seconds=end - begin, mapped=mapped)
         try:
             with self._hand() as hand:
-                run.prepare(end, self._cores)
+                run.prepare(begin, self._cores)
                 return _attend(run, hand, begin, end, stop)
         finally:
             run.kill()

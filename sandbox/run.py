@@ -30,7 +30,7 @@ from privid.errors import SandboxFailed
 from .cgroups import Group
 from .chunk import CHUNK_FILE, FRAMES_FILE
 from .command import sandbox_command
-from .hands import Booked, Hand, OwnHand, Stop
+from .hands import Booked, Hand, Late, OwnHand, Stop
 from .program import Program
 
 __all__ = ["Limits", "Outcome", "Run", "RunResult", "prefer", "uncopied"]
@@ -115,13 +115,14 @@ class Run:
             self._own_ends = own_ends.pop_all()
 
     def prepare(self, deadline: float, cores: frozenset[int] | None) -> None:
-        """Wait for process 1 and put it in its place. It is at the gate, or on its way there: nothing of the program has run."""
+        """Wait for process 1 and put it in its place. It is at the gate, or on its way there: nothing of the program has run. Raises Late
+        at the deadline, which is when its slot begins."""
         with selectors.PollSelector() as selector:
             selector.register(self._status_fd, selectors.EVENT_READ)
             while (pid := self._reported("child-pid")) is None:
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    raise SandboxFailed("the sandbox was not ready at the end of its slot", hint="The machine is overloaded.")
+                    raise Late
                 if selector.select(left) and not self._read_status():
                     raise self._failure()
         try:
@@ -219,7 +220,7 @@ class Run:
         """Not having been started is no fault of the program."""
         unread = fcntl.ioctl(self._gate, termios.FIONREAD, struct.pack("i", 0))
         if struct.unpack("i", unread)[0]:
-            raise SandboxFailed("the sandbox was not ready at the end of its slot", hint="The machine is overloaded.")
+            raise Late
 
     def _read_stdout(self) -> bool:
         try:

@@ -46,7 +46,7 @@ def state(house: House, handle_query: str) -> list[str]:
 
 def spent(house: House, source: str) -> Fraction:
     camera = house.server(source)["name"]
-    (row,) = house.database.rows("SELECT coalesce(max(l.spent), 0) FROM privid.footage f LEFT JOIN privid.ledger l "
+    (row,) = house.database.rows("SELECT coalesce(max(l.spent), 0) FROM privid.footage f LEFT JOIN privid.ledger_levels l "
                                  "ON l.recording = f.recording WHERE f.camera = %s", camera)
     return Fraction(row[0])
 
