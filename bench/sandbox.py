@@ -262,7 +262,7 @@ def through_runner(base: Path, lane: Lane, videos: Path, footage: Footage, size:
     table = Table(0, "t", "a", camera, Grid(0, count, size, size), (Column("v", 1, "float8", "float8", False, -1.0),),
                   Executable("e", "00", content.encode()), timeout, 1, False)
     try:
-        job = runner.submit(table, Kind.MODULE, range(count), [b"%d" % number for number in range(count)])
+        job = runner.submit(table, Kind.MODULE, [(number, 0) for number in range(count)], [b"%d" % number for number in range(count)])
         job.wait_all()
         span = max(slot.place.end for slot in job.own) - min(slot.place.begin for slot in job.own)
         return count / (span / 1e9), count - job.outcomes.get("ok", 0)

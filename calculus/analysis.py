@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from privid.errors import InvalidValue
-from privid.model import Collected, Cost, Evaluate, Output, Plan, Span, Table, TableUse
+from privid.model import Collected, Cost, Evaluate, Output, Plan, Span, Table, TableUse, union
 
 from . import show
 from .advice import hints
@@ -83,29 +83,23 @@ def _probe(context: Context, leaves: Sequence[Leaf], evaluate: Evaluate) -> None
         moving = [e for e in exprs if columns_of(e)]
         fixed = [e for e in exprs if not columns_of(e)]
         if moving:
-            for _ in values(moving, leaf.use.table, leaf.use.chunks, evaluate):
+            for _ in values(moving, leaf.use, evaluate):
                 pass
         if fixed and leaf.use.chunks:
             first = leaf.use.chunks[0][0]
-            for _ in values(fixed, leaf.use.table, ((first, first + 1),), evaluate):
+            for _ in values(fixed, TableUse(leaf.use.table, ((first, first + 1),)), evaluate):
                 pass
 
 
 def _uses(leaves: Sequence[Leaf]) -> tuple[TableUse, ...]:
-    """Each table once, with all the chunks that some scan of it reads."""
-    tables: dict[int, tuple[Table, list[Span]]] = {}
+    """Each table once, with all the runs that some scan of it reads."""
+    tables: dict[int, tuple[Table, list[list[Span]]]] = {}
     for leaf in leaves:
-        tables.setdefault(leaf.use.table.index, (leaf.use.table, []))[1].extend(leaf.use.chunks)
-    found = []
-    for table, spans in tables.values():
-        merged: list[Span] = []
-        for lo, hi in sorted(spans):
-            if merged and lo <= merged[-1][1]:
-                merged[-1] = (merged[-1][0], max(merged[-1][1], hi))
-            else:
-                merged.append((lo, hi))
-        found.append(TableUse(table, tuple(merged)))
-    return tuple(found)
+        table = leaf.use.table
+        _, regions = tables.setdefault(table.index, (table, [[] for _ in table.region_names]))
+        for spans, more in zip(regions, leaf.use.by_region, strict=True):
+            spans.extend(more)
+    return tuple(TableUse.of(table, [union(spans) for spans in regions]) for table, regions in tables.values())
 
 
 def _alike(leaves: Sequence[Leaf]) -> bool:
@@ -141,9 +135,11 @@ def _reads_tables(form: Any) -> bool:
 
 
 def _canonical(release: Release, cells: Cells, drafts: Sequence[Draft], settings: Mapping[str, Any]) -> str:
-    answer = {"keys": cells.keys, "chunks": [leaf.use.chunks for leaf in release.relation.leaves],
+    answer: dict[str, Any] = {"keys": cells.keys, "chunks": [leaf.use.chunks for leaf in release.relation.leaves],
               "argmax": None if release.argmax is None else [release.argmax.agg, *release.argmax.of],
               "bounds": [[sorted((name, str(w)) for name, w in one.weights.items()), str(one.step), one.mechanism] for one in drafts]}
+    if any(leaf.use.regions is not None for leaf in release.relation.leaves):
+        answer["regions"] = [leaf.use.regions for leaf in release.relation.leaves]
     exprs = [*release.group, *(e for a in release.aggs for e in (*a.args, *([a.filter] if a.filter is not None else [])))]
     moments = _moments([form_of_expr(e) for e in exprs]) or _moments(release.relation.form)
     return canonical(release.relation.form, release.group, release.aggs, answer, moments, settings)

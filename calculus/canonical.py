@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from hashlib import sha256
 from typing import Any
 
 from privid.model import Table
 
 from .tree import Aggregate, Expr
 
-__all__ = ["canonical", "form_of_aggregate", "form_of_expr", "form_of_table"]
+__all__ = ["canonical", "form_of_aggregate", "form_of_expr", "form_of_table", "form_of_view"]
 
 #: changes whenever a rule changes what the same text releases
 EDITION = 2
@@ -47,7 +48,18 @@ def form_of_table(table: Table) -> dict[str, Any]:
         "grid": [grid.first, grid.count, grid.size, grid.step],
         "executable": table.executable.sha256, "timeout": str(table.timeout), "max_rows": table.max_rows, "pad": table.pad,
         "columns": [[c.attno, c.name, c.type, c.type_name, c.trusted, repr(c.default), c.labels] for c in table.columns],
+        **form_of_view(table),
     }
+
+
+def form_of_view(table: Table) -> dict[str, Any]:
+    """What a table shows of the picture, when it is not all. Masks and regions are published, so their content may be seen here."""
+    mask, regions, found = table.mask, table.regions, dict[str, Any]()
+    if mask is not None:
+        found["mask"] = [str(mask.rho), mask.pieces, mask.shapes, None if mask.bitmap is None else sha256(mask.bitmap).hexdigest()]
+    if regions is not None:
+        found["regions"] = [regions.boundary, regions.straddle, [[part.name, part.shape] for part in regions.parts]]
+    return found
 
 
 def form_of_aggregate(agg: Aggregate) -> list[Any]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from privid.errors import NoRule
-from privid.model import Evaluate, Key, Span, Table
+from privid.model import Evaluate, Key, Span, TableUse
 
 from .deparse import deparse
-from .tree import Expr, position
+from .tree import Col, Expr, position, walk
 
 __all__ = ["MAX_CHUNKS", "spans_of", "values"]
 
@@ -20,21 +20,35 @@ BATCH = 100_000
 GAP = 1_000
 
 
-def values(expressions: Sequence[Expr], table: Table, spans: Sequence[Span], evaluate: Evaluate) -> Iterator[tuple[int, Key]]:
-    """Each chunk of the spans, in order, with the text form of the expressions."""
-    if sum(hi - lo for lo, hi in spans) > MAX_CHUNKS:
-        raise NoRule(f'condition or grouping on trusted columns has no rule for the {table.grid.count} chunks of "{table.name}"',
+def values(expressions: Sequence[Expr], use: TableUse, evaluate: Evaluate) -> Iterator[tuple[int, int, Key]]:
+    """Each run of a table, in order of time: its chunk, its region, and the text form of the expressions."""
+    table = use.table
+    if use.count > MAX_CHUNKS:
+        raise NoRule(f'condition or grouping on trusted columns has no rule for the {use.count} chunks of "{table.name}"',
                      detail=f"At most {MAX_CHUNKS} chunks are evaluated one by one.", position=position(expressions[0].loc),
                      hint='Choose a shorter window with the options "begin" and "end", or longer chunks.')
     sql = [deparse(e) for e in expressions]
-    for lo, hi, wanted in _calls(spans):
+    names = table.region_names
+    # what does not look at the region is the same in all of them
+    asked = names if len(names) == 1 or any(_is_region(node) for e in expressions for node in walk(e)) else names[:1]
+    for lo, hi, wanted in _calls(use.chunks):
         for first in range(lo, hi, BATCH):
             last = min(first + BATCH, hi)
-            rows = evaluate(sql, table, (first, last))
-            if len(rows) != last - first:
-                raise RuntimeError(f"{last - first} chunks were evaluated but {len(rows)} rows came back")
-            within = _members(wanted, first, last)
-            yield from ((j, rows[j - first]) for j in within)
+            rows = [evaluate(sql, table, (first, last), name) if name else evaluate(sql, table, (first, last)) for name in asked]
+            if any(len(found) != last - first for found in rows):
+                raise RuntimeError(f"{last - first} chunks were evaluated but {[len(found) for found in rows]} rows came back")
+            if len(asked) < len(names):
+                rows *= len(names)
+            if use.regions is None:
+                yield from ((j, region, found[j - first]) for j in _members(wanted, first, last) for region, found in enumerate(rows))
+            else:
+                members = [set(_members(spans, first, last)) for spans in use.regions]
+                yield from ((j, region, rows[region][j - first]) for j in _members(wanted, first, last)
+                            for region in range(len(names)) if j in members[region])
+
+
+def _is_region(node: Expr) -> bool:
+    return isinstance(node, Col) and node.name == "region"
 
 
 def spans_of(chunks: Iterable[int]) -> tuple[Span, ...]:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol
 
 from .quantities import to_pg_microseconds
 
-__all__ = ["Camera", "Collected", "Column", "Cost", "Evaluate", "Executable", "Footage", "Grid", "Key", "Output", "Plan", "Span", "Table",
-           "TableUse", "VideoFile"]
+__all__ = ["Camera", "Collected", "Column", "Cost", "Evaluate", "Executable", "Footage", "Grid", "Key", "Mask", "Output", "Plan", "Polygon",
+           "Region", "Regions", "Span", "Table", "TableUse", "VideoFile", "union"]
 
 #: half-open run of frames or chunks: first, one past the last
 Span = tuple[int, int]
 #: one group of a release: the text form of each group column, None for NULL
 Key = tuple[str | None, ...]
+#: corners in pixels from the upper left corner of the picture
+Polygon = tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,36 @@ class Camera:
     def moment(self, frame: int) -> datetime:
         """When a frame was filmed, to the microsecond."""
         return self.starts + timedelta(microseconds=round(frame * 1_000_000 / self.footage.fps))
+
+
+@dataclass(frozen=True)
+class Mask:
+    """What is blacked out, and what the owner promises of the rest."""
+
+    name: str
+    rho: Fraction  # seconds: the longest that one visible piece of an appearance lasts
+    pieces: int  # in which one appearance is visible at most
+    shapes: tuple[Polygon, ...] = ()
+    bitmap: bytes | None = field(default=None, repr=False)  # PBM (P4): black is blacked out
+
+
+@dataclass(frozen=True)
+class Region:
+    """A part of the picture with a name."""
+
+    name: str
+    shape: Polygon
+
+
+@dataclass(frozen=True)
+class Regions:
+    """How pictures are cut, and what the owner promises of the borders."""
+
+    name: str
+    boundary: str  # hard: an event never leaves its region; soft: it may
+    straddle: int  # the most regions in which one event is visible within one frame
+    parts: tuple[Region, ...]
+    apart: bool = True  # no pixel belongs to two of them: otherwise the owner's promises cannot be meant so
 
 
 @dataclass(frozen=True)
@@ -123,6 +155,25 @@ class Table:
     pad: bool
     runtime: str = "python"  # what the program finds to import
     warm: bool = True  # the owner allows warm starts
+    mask: Mask | None = None
+    regions: Regions | None = None
+
+    @property
+    def r(self) -> int:
+        """Frames of the longest visible piece of an appearance: no longer than the appearance itself."""
+        if self.mask is None:
+            return self.camera.r
+        return min(int(self.mask.rho * self.camera.footage.fps), self.camera.r)
+
+    @property
+    def pieces(self) -> int:
+        """In how many pieces one appearance is visible."""
+        return 1 if self.mask is None else self.mask.pieces
+
+    @property
+    def region_names(self) -> tuple[str, ...]:
+        """What the trusted column region says; a table without regions has one, the whole picture, without a name."""
+        return ("",) if self.regions is None else tuple(part.name for part in self.regions.parts)
 
     def chunk_microseconds(self, chunk: int) -> int:
         """The trusted column chunk: PostgreSQL's microseconds of the chunk's first frame."""
@@ -133,21 +184,48 @@ class Table:
         return tuple(c for c in self.columns if not c.trusted)
 
 
-#: Evaluates SQL expressions over the trusted columns of some chunks, by PostgreSQL itself:
-#: (expressions, table, chunk span) -> one row of text values per chunk. In an expression the columns are "chunk" and "region".
-Evaluate = Callable[[Sequence[str], Table, Span], list[Key]]
+class Evaluate(Protocol):
+    """Evaluates SQL expressions over the trusted columns of some chunks, by PostgreSQL itself: one row of text values per chunk. In an
+    expression the columns are "chunk" and "region"."""
+
+    def __call__(self, expressions: Sequence[str], table: Table, span: Span, region: str = "", /) -> list[Key]: ...
 
 
 @dataclass(frozen=True)
 class TableUse:
-    """Which chunks of a table a release runs."""
+    """Which chunks of a table a release runs, and in which regions each."""
 
     table: Table
     chunks: tuple[Span, ...]  # disjoint, ascending
+    #: for each of the table's regions the chunks that run in it, of which `chunks` is the union; None: all of them in every region
+    regions: tuple[tuple[Span, ...], ...] | None = None
+
+    @classmethod
+    def of(cls, table: Table, regions: Sequence[tuple[Span, ...]]) -> TableUse:
+        """From the chunks of each region."""
+        chunks = union(span for spans in regions for span in spans)
+        return cls(table, chunks, None if all(spans == chunks for spans in regions) else tuple(regions))
+
+    @property
+    def by_region(self) -> tuple[tuple[Span, ...], ...]:
+        """The chunks that run in each of the table's regions."""
+        return self.regions if self.regions is not None else (self.chunks,) * len(self.table.region_names)
 
     @property
     def count(self) -> int:
-        return sum(hi - lo for lo, hi in self.chunks)
+        """Runs: a chunk counts once for each region in which it runs."""
+        return sum(hi - lo for spans in self.by_region for lo, hi in spans)
+
+    @property
+    def shown(self) -> int:
+        """Regions in which anything runs."""
+        return sum(1 for spans in self.by_region if spans)
+
+    def runs(self) -> list[tuple[int, int]]:
+        """Chunk and region of each run, in order of time."""
+        if len(self.by_region) == 1:
+            return [(chunk, 0) for span in self.chunks for chunk in range(*span)]
+        return sorted((chunk, region) for region, spans in enumerate(self.by_region) for span in spans for chunk in range(*span))
 
     def frame_spans(self) -> list[Span]:
         """Frames read, merged."""
@@ -161,6 +239,17 @@ class TableUse:
                 else:
                     spans.append((start, stop))
         return spans
+
+
+def union(spans: Iterable[Span]) -> tuple[Span, ...]:
+    """Runs that may overlap, as disjoint ascending ones."""
+    merged: list[Span] = []
+    for lo, hi in sorted(spans):
+        if merged and lo <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], hi))
+        else:
+            merged.append((lo, hi))
+    return tuple(merged)
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from .log import Log
 from .programs import Programs, describe
 from .release import Desk
 from .runner import Runner
+from .scenes import Scenes
 from .scratch import make_scratch
 from .server import Server
 from .session import Session
@@ -111,7 +112,7 @@ def _build(options: argparse.Namespace, log: Log, cleanup: ExitStack) -> Server:
                     read_output=programs.read_output, post=bulletin.post)
     cleanup.callback(runner.stop)
     sources = Sources(lambda source, fps: video.open_footage(options.videos, source, fps, cache / "footage"), video.make_grid,
-                      attachments.executable)
+                      attachments.executable, Scenes(ledger))
     desk = Desk(ledger, sources, programs, runner, chunks, log)
     database = _database(options.conninfo)
     return Server(options.socket, options.peer_uid, partial(Session, desk, ledger, database, log), log)

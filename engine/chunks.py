@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from privid.model import Table, VideoFile
 from privid.sandbox.runtime import DEFAULT_RUNTIME, runtime_label
@@ -28,8 +29,8 @@ _BATCH = 500
 Entry = tuple[int, bytes]  # rows, encoded columns
 
 
-def chunk_keys(table: Table, kind: str, runtime: str, chunks: Iterable[int], moments: Iterable[int]) -> list[bytes]:
-    """The cache key of each chunk; chunks ascend, `moments` is when each begins."""
+def chunk_keys(table: Table, kind: str, runtime: str, runs: Iterable[tuple[int, int]], moments: Iterable[int]) -> list[bytes]:
+    """The cache key of each run, a chunk and a region of it; chunks ascend, `moments` is when each begins."""
     camera = table.camera
     shared = hashlib.sha256(json.dumps([
         FORMAT, camera.name, str(camera.footage.fps), camera.footage.width, camera.footage.height,
@@ -37,19 +38,30 @@ def chunk_keys(table: Table, kind: str, runtime: str, chunks: Iterable[int], mom
         str(table.timeout), table.max_rows, table.grid.size,
         [[c.name, c.type, c.default, c.labels] for c in table.untrusted],
     ]).encode())
+    views = [_view(table, region) for region in range(len(table.region_names))]
     files = camera.footage.files
     keys: list[bytes] = []
     at = 0  # files that ended before this chunk are never looked at again
-    for chunk, moment in zip(chunks, moments, strict=True):
+    for (chunk, region), moment in zip(runs, moments, strict=True):
         first, stop = table.grid.frames(chunk)
         while at < len(files) and files[at].first_frame + files[at].frames <= first:
             at += 1
         seen = [[f.sha256, max(first - f.first_frame, 0), min(stop - f.first_frame, f.frames)]
                 for f in _overlapping(files, at, stop)]
         digest = shared.copy()
-        digest.update(json.dumps([moment, seen]).encode())
+        digest.update(json.dumps([moment, seen, *views[region]]).encode())
         keys.append(digest.digest())
     return keys
+
+
+def _view(table: Table, region: int) -> list[Any]:
+    """What of the picture a program sees, when it is not all: by content, so that a name could never stand for something else."""
+    mask, regions, seen = table.mask, table.regions, list[Any]()
+    if mask is not None:
+        seen.append(["mask", mask.shapes, None if mask.bitmap is None else hashlib.sha256(mask.bitmap).hexdigest()])
+    if regions is not None:
+        seen.append(["region", regions.parts[region].name, regions.parts[region].shape])
+    return seen
 
 
 def _overlapping(files: Sequence[VideoFile], at: int, stop: int) -> Iterator[VideoFile]:

@@ -8,19 +8,21 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol
 
-from privid.errors import ExecutableInvalid, InvalidValue, NoRule, SandboxFailed
-from privid.model import Camera, Column, Executable, Footage, Grid, Table
+from privid.errors import ExecutableInvalid, InvalidValue, SandboxFailed
+from privid.model import Camera, Column, Executable, Footage, Grid, Mask, Regions, Table
 from privid.quantities import parse_duration, parse_number, parse_timestamp, show_duration
 from privid.sandbox.lane import MIN_SLOT
 from privid.sandbox.runtime import DEFAULT_RUNTIME, EMPTY_RUNTIME, RUNTIMES, find_runtime
+from privid.video.shapes import mask_pixels, share_pixels
 
 from .rows import row_width
 from .wire import Malformed
 
-__all__ = ["MAX_CHUNK_BYTES", "MAX_DEFAULT_BYTES", "MAX_ROWS", "Sources", "make_camera", "make_table"]
+__all__ = ["MAX_CHUNK_BYTES", "MAX_DEFAULT_BYTES", "MAX_ROWS", "SceneFinder", "Sources", "make_camera", "make_table"]
 
 #: One chunk's rows travel in one message and are held in memory by engine and backend. A program that prints empty rows gets
 #: defaults, so the size of a full block of defaults is bounded too, padded or not.
@@ -35,15 +37,24 @@ MAX_TEXT_DEFAULT = 1024
 _QUANTUM_BOUNDS = (Fraction(1, 1000), Fraction(10))
 
 
+class SceneFinder(Protocol):
+    """Finds what owners offer, by camera and name."""
+
+    def mask(self, camera: str, name: str) -> Mask: ...
+
+    def regions(self, camera: str, name: str) -> Regions: ...
+
+
 class Sources:
     """What definitions refer to outside the catalog."""
 
     def __init__(self, open_footage: Callable[[str, Fraction | None], Footage],
                  make_grid: Callable[..., Grid],
-                 find_executable: Callable[[str, str], Executable]) -> None:
+                 find_executable: Callable[[str, str], Executable], scenes: SceneFinder | None = None) -> None:
         self.open_footage = open_footage
         self.make_grid = make_grid
         self.find_executable = find_executable
+        self.scenes = scenes
 
 
 def make_camera(server: dict[str, Any], sources: Sources) -> Camera:
@@ -77,10 +88,6 @@ def make_table(table: dict[str, Any], index: int, sources: Sources, *, missing: 
     """A foreign table. `missing` is told of an executable that is not uploaded yet; without it that is an error."""
     name, owner = _text(table, "name"), _text(table, "owner")
     options = _Options(table, f'foreign table "{name}"')
-    for later in ("mask", "regions"):
-        if options.has(later):
-            raise NoRule(f'option "{later}" is not supported yet',
-                         hint=f'Leave the option "{later}" out: the table then reads the whole picture.')
     timeout = parse_duration(options.required("timeout"), "timeout")
     if not MIN_TIMEOUT <= timeout <= MAX_TIMEOUT:
         raise InvalidValue(f'option "timeout" must be between {show_duration(MIN_TIMEOUT)} and 1h, but is {options.required("timeout")}',
@@ -101,6 +108,7 @@ def make_table(table: dict[str, Any], index: int, sources: Sources, *, missing: 
     if not isinstance(server, dict):
         raise Malformed("table without a server")
     camera = make_camera(server, sources)
+    mask, regions = _view(options, camera, sources)
     grid = sources.make_grid(camera.starts, camera.footage, begin, end, chunk, stride)
     size = grid.size * camera.footage.width * camera.footage.height * 3
     if size > MAX_CHUNK_BYTES:
@@ -115,7 +123,25 @@ def make_table(table: dict[str, Any], index: int, sources: Sources, *, missing: 
         missing(f"{error.message}; upload it before the first query")
         executable = Executable(wanted, "", b"")
     return Table(index=index, name=name, owner=owner, camera=camera, grid=grid, columns=columns, executable=executable,
-                 timeout=timeout, max_rows=max_rows, pad=pad, runtime=_runtime(options, executable), warm=_warm(server))
+                 timeout=timeout, max_rows=max_rows, pad=pad, runtime=_runtime(options, executable), warm=_warm(server),
+                 mask=mask, regions=regions)
+
+
+def _view(options: _Options, camera: Camera, sources: Sources) -> tuple[Mask | None, Regions | None]:
+    """What of the picture the table shows to its program."""
+    scenes, size = sources.scenes, (camera.footage.width, camera.footage.height)
+    if scenes is None:
+        for name in ("mask", "regions"):
+            if options.has(name):
+                raise InvalidValue(f'option "{name}" is not supported here', hint="Masks and regions belong to a stack.")
+        return None, None
+    mask = scenes.mask(camera.name, options.required("mask")) if options.has("mask") else None
+    if mask is not None:
+        mask_pixels(mask, *size)  # refuses a bitmap of another size
+    regions = scenes.regions(camera.name, options.required("regions")) if options.has("regions") else None
+    if regions is not None:
+        regions = replace(regions, apart=not share_pixels(regions, *size))
+    return mask, regions
 
 
 def _runtime(options: _Options, executable: Executable) -> str:

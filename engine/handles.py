@@ -21,20 +21,22 @@ _MESSAGE = 1024 * 1024
 
 @dataclass(frozen=True)
 class Scan:
-    """One table's chunks in order, and the job that brings those that were not kept."""
+    """One table's runs in order, and the job that brings those that were not kept."""
 
     use: TableUse
+    runs: Sequence[tuple[int, int]]  # chunk and region
     moments: Sequence[int]  # the trusted column chunk, in PostgreSQL's microseconds
     keys: Sequence[bytes]  # in the chunk cache
     job: Job
 
     def bodies(self, cache: ChunkCache) -> Iterator[bytes]:
-        """Bodies of B messages: the chunks in order, as they become available."""
+        """Bodies of B messages: the runs in order, as they become available."""
         table = self.use.table
         columns = table.untrusted
+        regions = [name.encode() for name in table.region_names]
         gathered: list[bytes] = []
         size = 0
-        for moment, key in zip(self.moments, self.keys, strict=True):
+        for (_, region), moment, key in zip(self.runs, self.moments, self.keys, strict=True):
             self.job.wait(key)
             kept = cache.get(key)
             assert kept is not None, "pinned"
@@ -46,7 +48,7 @@ class Scan:
             if size and size + len(body) > _MESSAGE:
                 yield b"".join(gathered)
                 gathered, size = [], 0
-            head = header(rows, moment, b"")
+            head = header(rows, moment, regions[region])
             gathered += (head, body)
             size += len(head) + len(body)
         if gathered:

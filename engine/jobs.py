@@ -32,10 +32,11 @@ class State(Enum):
 
 @dataclass(eq=False)
 class Slot:
-    """One chunk to run. The runner's lock guards everything but `finished`."""
+    """One chunk, or one region of it, to run. The runner's lock guards everything but `finished`."""
 
     key: bytes
     chunk: int
+    region: int
     place: Place
     job: Job
     users: set[Job]  # the jobs that want its rows: a slot is shared with later releases over the same table

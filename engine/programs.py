@@ -10,6 +10,7 @@ from privid.sandbox.executable import Kind, classify
 from privid.sandbox.rows import MAX_TEXT, default_row, parse_rows
 from privid.sandbox.run import Limits, Outcome, RunResult
 from privid.sandbox.runtime import Runtime
+from privid.video.cutout import cutout
 
 from .definitions import MAX_DEFAULT_BYTES
 from .rows import encode_columns, row_width
@@ -52,11 +53,11 @@ class Programs:
         return Harvested(len(rows), encode_columns(columns, rows), weigh(table, self._limits), result.outcome.value)
 
 
-def describe(table: Table, chunk: int, folder: Path) -> None:
+def describe(table: Table, chunk: int, region: int, folder: Path) -> None:
     """Write what a program is told about its chunk."""
-    camera = table.camera
-    write_chunk_json(folder, start=camera.moment(table.grid.frames(chunk)[0]), fps=camera.footage.fps, camera=camera.name, region="",
-                     width=camera.footage.width, height=camera.footage.height, frames=table.grid.size)
+    camera, seen = table.camera, cutout(table, region)
+    write_chunk_json(folder, start=camera.moment(table.grid.frames(chunk)[0]), fps=camera.footage.fps, camera=camera.name,
+                     region=table.region_names[region], width=seen.width, height=seen.height, frames=table.grid.size)
 
 
 def weigh(table: Table, limits: Limits) -> int:

@@ -51,11 +51,11 @@ class Answer:
 
 @dataclass(frozen=True)
 class _Read:
-    """One table of a release: its chunks, where they stand in time, and their keys in the chunk cache."""
+    """One table of a release: its runs (chunk and region), where they stand in time, and their keys in the chunk cache."""
 
     use: TableUse
     kind: Kind
-    chunks: list[int]
+    runs: list[tuple[int, int]]
     moments: list[int]
     keys: list[bytes]
 
@@ -101,9 +101,10 @@ class Desk:
 
     def _read(self, use: TableUse) -> _Read:
         kind = self._programs.kind(use.table.executable)
-        chunks = [chunk for span in use.chunks for chunk in range(*span)]
-        moments = [moment for span in use.chunks for moment in chunk_moments(use.table, span)]
-        return _Read(use, kind, chunks, moments, chunk_keys(use.table, kind.value, self._programs.runtime_id, chunks, moments))
+        runs = use.runs()
+        begins = {chunk: moment for span in use.chunks for chunk, moment in zip(range(*span), chunk_moments(use.table, span), strict=True)}
+        moments = [begins[chunk] for chunk, _ in runs]
+        return _Read(use, kind, runs, moments, chunk_keys(use.table, kind.value, self._programs.runtime_id, runs, moments))
 
     def explain(self, request: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         """What a release would cost. Nothing is charged, nothing runs."""
@@ -165,8 +166,8 @@ class Desk:
     def _submit(self, handle: Handle, reads: Sequence[_Read]) -> None:
         try:
             for read in reads:
-                job = self._runner.submit(read.use.table, read.kind, read.chunks, read.keys)
-                handle.scans[read.use.table.index] = Scan(read.use, read.moments, read.keys, job)
+                job = self._runner.submit(read.use.table, read.kind, read.runs, read.keys)
+                handle.scans[read.use.table.index] = Scan(read.use, read.runs, read.moments, read.keys, job)
         except BaseException:
             self.drop(handle)
             raise
@@ -262,10 +263,13 @@ def _claim(camera: Camera, uses: Sequence[TableUse], plan: Plan) -> Claim:
     epsilon = costs.get(camera.name, plan.epsilon)
     if camera.r and not epsilon:
         return Claim(camera, [], epsilon)  # what costs nothing is logged without frames, as a claim of nothing
+    if camera.r:
+        uses = [use for use in uses if use.table.r]  # behind a mask that leaves nothing protected, nothing is lost
     spans: list[Span] = [span for use in uses for span in use.frame_spans()]
     if not camera.r or not plan.linear:
         return Claim(camera, spans, epsilon)
-    return Claim(camera, spans, epsilon, [Use.of(use.table.grid, use.chunks, camera.r) for use in uses if use.chunks])
+    return Claim(camera, spans, epsilon,
+                 [Use.of(use.table.grid, use.chunks, use.table.r, use.table.pieces, camera.r) for use in uses if use.chunks])
 
 
 def _quantum(plan: Plan) -> Fraction:

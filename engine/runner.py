@@ -21,10 +21,12 @@ from pathlib import Path
 
 from privid.errors import PrividError, SandboxFailed, VideoUnreadable
 from privid.model import Footage, Table
+from privid.sandbox.chunk import FRAMES_FILE
 from privid.sandbox.executable import Kind
 from privid.sandbox.hands import HANDS, Late, Stop
 from privid.sandbox.program import Program
 from privid.sandbox.run import Outcome, RunResult
+from privid.video.cutout import cutout, is_whole
 
 from .board import Board
 from .chunks import ChunkCache
@@ -52,7 +54,7 @@ LONG_BOOT = 4 * NANO
 LEAD = NANO // 2
 LONGEST_ALLOWANCE = 5 * NANO
 PIXELS_PER_SECOND = 100_000_000
-PROGRAM, FILES = "program", "files"
+PROGRAM, FILES, WHOLE = "program", "files", "whole"
 _NOWHERE = Place(0, 0, 1)
 
 
@@ -61,7 +63,7 @@ class Runner:
 
     def __init__(self, lanes: Sequence[LaneLike], cache: ChunkCache, scratch: Path, log: Log, *,
                  starts_warm: Callable[[Table], bool], read_file: Callable[[str], bytes],
-                 open_reader: Callable[[Footage], Reader], describe: Callable[[Table, int, Path], None],
+                 open_reader: Callable[[Footage], Reader], describe: Callable[[Table, int, int, Path], None],
                  read_output: Callable[[Table, RunResult], Harvested], post: Callable[[Job], None] = lambda job: None) -> None:
         self._lanes = lanes
         self._cache = cache
@@ -117,8 +119,8 @@ class Runner:
             end = board.timetable.finish(count, self.pitch(table), now + self.lead(table)) if count else now
             return count, max([end, *shared])
 
-    def submit(self, table: Table, kind: Kind, chunks: Sequence[int], keys: Sequence[bytes]) -> Job:
-        """Reserve slots for the chunks that are neither kept nor under way, and start on them."""
+    def submit(self, table: Table, kind: Kind, runs: Sequence[tuple[int, int]], keys: Sequence[bytes]) -> Job:
+        """Reserve slots for the runs (chunk and region) that are neither kept nor under way, and start on them."""
         folder, warm = self._scratch / f"job-{secrets.token_hex(8)}", self._warm(table)
         program = Program(folder / PROGRAM, kind, table.runtime, folder / FILES if table.executable.files else None, warm)
         setup, handover = (WARM_SETUP, WARM_HANDOVER) if warm else (SETUP, HANDOVER)
@@ -129,7 +131,8 @@ class Runner:
             # meanwhile, what is in neither has never run.
             finished = board.finished
             known = self._cache.known(keys, touch=True)
-            todo = [Slot(key, chunk, _NOWHERE, job, {job}) for chunk, key in zip(chunks, keys, strict=True) if key not in known]
+            todo = [Slot(key, chunk, region, _NOWHERE, job, {job}) for (chunk, region), key in zip(runs, keys, strict=True)
+                    if key not in known]
             with board.lock:
                 if finished == board.finished or not todo:
                     board.reserve(job, todo, self.pitch(table), time.monotonic_ns() + self.lead(table))
@@ -140,7 +143,7 @@ class Runner:
                         decoder.start()
                     break
         self._post(job)
-        self._log.write("job", job=job.ident, chunks=len(chunks), slots=len(job.own), shared=len(job.wanted) - len(job.own),
+        self._log.write("job", job=job.ident, chunks=len(runs), slots=len(job.own), shared=len(job.wanted) - len(job.own),
                         pitch_ms=self.pitch(table) / 1e6)
         return job
 
@@ -280,11 +283,11 @@ class Runner:
 
     def _decode_one(self, slot: Slot, reader: Reader) -> None:
         table, board = slot.job.table, self._board
-        frames = slot.job.folder / f"chunk-{slot.chunk}"
+        frames = slot.job.folder / f"chunk-{slot.chunk}{f'-{slot.region}' if table.regions else ''}"
         frames.mkdir()
         try:
-            self._shelf.fetch(table.camera.footage, table.grid.frames(slot.chunk)[0], table.grid.size, frames, reader.read)
-            self._describe(table, slot.chunk, frames)
+            self._fetch(slot, frames, reader)
+            self._describe(table, slot.chunk, slot.region, frames)
         except BaseException:
             shutil.rmtree(frames, ignore_errors=True)
             raise
@@ -296,6 +299,22 @@ class Runner:
                 board.changed.notify_all()
             else:  # given up meanwhile
                 board.harvest.put((slot, None))
+
+    def _fetch(self, slot: Slot, frames: Path, reader: Reader) -> None:
+        """A chunk's frames as its table shows them. Those of a mask or a region are written anew, from frames that no sandbox reaches:
+        the file on the shelf is other tables' too."""
+        table = slot.job.table
+        first, footage = table.grid.frames(slot.chunk)[0], table.camera.footage
+        if is_whole(table):
+            self._shelf.fetch(footage, first, table.grid.size, frames, reader.read)
+            return
+        whole = slot.job.folder / f"{WHOLE}-{slot.chunk}"
+        if not whole.exists():  # the regions of a chunk follow each other
+            for old in slot.job.folder.glob(f"{WHOLE}-*"):
+                shutil.rmtree(old)
+            whole.mkdir(mode=0o700)
+            self._shelf.fetch(footage, first, table.grid.size, whole, reader.read)
+        cutout(table, slot.region).write(whole / FRAMES_FILE, frames / FRAMES_FILE)
 
     # The harvest's thread
 

@@ -153,7 +153,7 @@ class ChunkTable:
                     folder = scratch / f"chunk-{chunk}"
                     folder.mkdir(mode=0o755)
                     decoder.read(table.grid.frames(chunk)[0], table.grid.size, folder)
-                    describe(table, chunk, folder)
+                    describe(table, chunk, 0, folder)
                     while not lane.ready(program):
                         time.sleep(0.005)
                     result = lane.run_soon(program, folder, float(table.timeout))

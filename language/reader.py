@@ -63,16 +63,20 @@ def _split(scanner: Scanner, at: int) -> Split:
     chunk, places["chunk"] = duration(scanner, "the length of a chunk")
     scanner.expect("STRIDE")
     stride, places["stride"] = duration(scanner, "the stride")
-    for words, option in ((("WITH", "MASK"), "masks"), (("BY", "REGION"), "regions")):
-        clause = scanner.at
-        if scanner.accept(*words):
-            raise Mistake(f"{option} are not supported yet", clause,
-                          hint=f"Leave {' '.join(words)} out: the table then reads the whole picture.")
+    seen: dict[str, str] = {}
+    while True:
+        option = "regions" if scanner.accept("BY", "REGION") else "mask" if scanner.accept("WITH", "MASK") else None
+        if option is None:
+            break
+        if option in seen:
+            raise Mistake(f"{'BY REGION' if option == 'regions' else 'WITH MASK'} specified more than once", scanner.at)
+        places[option] = scanner.at
+        seen[option] = scanner.name("regions" if option == "regions" else "a mask")
     scanner.expect("INTO")
     places["into"] = scanner.at
     name = scanner.name("a chunk set")
     scanner.end()
-    return Split(at, camera, begin, end, chunk, stride, name, places)
+    return Split(at, camera, begin, end, chunk, stride, name, places, seen.get("mask"), seen.get("regions"))
 
 
 def _process(scanner: Scanner, at: int, splits: dict[str, Split]) -> Process:

@@ -11,7 +11,7 @@ __all__ = ["Column", "Process", "Program", "Select", "Split", "Statement"]
 
 @dataclass(frozen=True)
 class Split:
-    """SPLIT camera BEGIN … END … BY TIME … STRIDE … INTO name."""
+    """SPLIT camera BEGIN … END … BY TIME … STRIDE … [BY REGION …] [WITH MASK …] INTO name."""
 
     at: int
     camera: str
@@ -22,6 +22,8 @@ class Split:
     name: str
     #: where each part stands, by the name of the option that it becomes
     places: dict[str, int]
+    mask: str | None = None
+    regions: str | None = None
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,10 @@ def to_sql(process: Process) -> str:
     options = {
         "executable": executable_name(process.file), "begin": split.begin.isoformat(sep=" "), '"end"': split.end.isoformat(sep=" "),
         "chunk": _seconds(split.chunk), "stride": _seconds(split.stride), "timeout": _seconds(process.timeout),
-        "max_rows": str(process.max_rows), **({"pad": "on"} if process.pad else {})}
-    columns = ", ".join(["chunk timestamptz", *map(_column, process.columns)])
+        "max_rows": str(process.max_rows), **({"pad": "on"} if process.pad else {}),
+        **{name: value for name, value in (("mask", split.mask), ("regions", split.regions)) if value is not None}}
+    system = ["chunk timestamptz", *(["region text"] if split.regions is not None else [])]
+    columns = ", ".join([*system, *map(_column, process.columns)])
     return (f"CREATE FOREIGN TABLE pg_temp.{quoted(process.table)} ({columns}) SERVER {quoted(split.camera)} "
             f"OPTIONS ({', '.join(f'{name} {literal(value)}' for name, value in options.items())})")
 

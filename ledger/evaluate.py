@@ -26,7 +26,7 @@ def make_evaluate(pool: Pool, settings: Mapping[str, str]) -> Evaluate:
     """Evaluates as a session with these settings would. The expressions must come from the calculus, never from a client."""
     chosen = {_SETTINGS[name.lower()]: value for name, value in settings.items() if name.lower() in _SETTINGS}
 
-    def evaluate(expressions: Sequence[str], table: Table, span: Span) -> list[Key]:
+    def evaluate(expressions: Sequence[str], table: Table, span: Span, region: str = "", /) -> list[Key]:
         if not expressions:
             return [() for _ in range(*span)]
         with pool.connection() as conn:
@@ -34,7 +34,7 @@ def make_evaluate(pool: Pool, settings: Mapping[str, str]) -> Evaluate:
                 with conn.transaction():
                     conn.execute("SET TRANSACTION READ ONLY")
                     _apply(conn, {**chosen, "statement_timeout": _TIMEOUT})
-                    return _rows(conn, expressions, chunk_moments(table, span))
+                    return _rows(conn, expressions, chunk_moments(table, span), region)
             except errors.QueryCanceled as error:
                 raise InvalidValue("expression over the chunks takes too long to evaluate",
                                    hint="Group or select by a simpler expression of chunk.") from error
@@ -63,15 +63,15 @@ def _apply(conn: Connection, settings: Mapping[str, str]) -> None:
     conn.execute("SELECT set_config(s.n, s.v, true) FROM unnest(%s::text[], %s::text[]) s(n, v)", (list(settings), list(settings.values())))
 
 
-def _rows(conn: Connection, expressions: Sequence[str], moments: list[int]) -> list[Key]:
+def _rows(conn: Connection, expressions: Sequence[str], moments: list[int], region: str) -> list[Key]:
     # The results are taken in text format without a cast: that is the output function's text, which ::text is not for a boolean.
     statement = f"""
         SELECT {", ".join(f"({expression})" for expression in expressions)}
-        FROM (SELECT u.n, timestamptz '2000-01-01 00:00:00+00' + u.us::float8 * interval '1 microsecond' AS chunk, text '' AS region
+        FROM (SELECT u.n, timestamptz '2000-01-01 00:00:00+00' + u.us::float8 * interval '1 microsecond' AS chunk, $2::text AS region
               FROM unnest($1::int8[]) WITH ORDINALITY u(us, n)) AS chunks
         ORDER BY n"""
     with RawCursor(conn) as cursor:
-        cursor.execute(statement.encode(), (moments,), prepare=False, binary=False)
+        cursor.execute(statement.encode(), (moments, region), prepare=False, binary=False)
         result = cursor.pgresult
         assert result is not None
         columns = range(result.nfields)

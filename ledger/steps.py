@@ -34,21 +34,32 @@ class Use:
     pieces: int = 1  # visible pieces of one event: more than one behind a mask
 
     @classmethod
-    def of(cls, grid: Grid, chunks: Sequence[Span], r: int) -> Use:
-        """With the least `most` that noise can be made for: if the noise was made for more, the charge is more than it need be.
+    def of(cls, grid: Grid, chunks: Sequence[Span], r: int, pieces: int = 1, whole: int | None = None) -> Use:
+        """With the least `most` that noise can be made for: if the noise was made for more, the charge is more than it need be. Behind a
+        mask an event has `pieces` of `r` frames, all within `whole` frames.
 
         >>> Use.of(Grid(0, 200, 10, 10), [(0, 2), (3, 5), (100, 103)], 25).most
         3
+        >>> [Use.of(Grid(0, 200, 10, 10), [(0, 200)], 5, pieces, 25).most for pieces in (1, 2, 3)]
+        [2, 4, 4]
         """
-        m, runs, most, last, inside = _neighbours(grid, r), list(chunks), 0, 0, 0
-        for first, (lo, _) in enumerate(runs):  # the most among m neighbours is found where a run begins
-            last = max(last, first)
-            while last < len(runs) and runs[last][0] < lo + m:
-                inside += runs[last][1] - runs[last][0]
-                last += 1
-            most = max(most, inside - max(0, runs[last - 1][1] - lo - m))
-            inside -= runs[first][1] - runs[first][0]
-        return cls(grid, tuple(runs), r, most)
+        most = pieces * _most(grid, chunks, r)
+        if whole is not None:
+            most = min(most, _most(grid, chunks, whole))
+        return cls(grid, tuple(chunks), r, most, pieces)
+
+
+def _most(grid: Grid, chunks: Sequence[Span], r: int) -> int:
+    """The most of these chunks that a run of r frames meets."""
+    m, runs, most, last, inside = _neighbours(grid, r), list(chunks), 0, 0, 0
+    for first, (lo, _) in enumerate(runs):  # the most among m neighbours is found where a run begins
+        last = max(last, first)
+        while last < len(runs) and runs[last][0] < lo + m:
+            inside += runs[last][1] - runs[last][0]
+            last += 1
+        most = max(most, inside - max(0, runs[last - 1][1] - lo - m))
+        inside -= runs[first][1] - runs[first][0]
+    return most
 
 
 def evenly(positions: Iterable[Span]) -> list[Step]:

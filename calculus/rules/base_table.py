@@ -6,7 +6,7 @@ Proof: base_table.md.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import accumulate
 from typing import Any
@@ -15,8 +15,9 @@ from privid.model import Span, Table, TableUse
 
 from ..certificate import Certificate, Change, Facts, Leaf, Place, step
 from ..tree import Col
+from . import mask, regions
 
-__all__ = ["RULE", "certify", "chunks_touched", "on_chunks", "touched_anywhere"]
+__all__ = ["RULE", "certify", "chunks_touched", "on_chunks", "reaching", "touched_anywhere"]
 
 RULE = "base table"
 
@@ -49,13 +50,17 @@ def touched_anywhere(spans: Sequence[Span], m: int) -> int:
     return best
 
 
-def on_chunks(table: Table, spans: tuple[Span, ...], leaf: int, form: Any) -> Certificate:
-    """The certificate of a table of which only these chunks run; the caller says why."""
-    m = chunks_touched(table.camera.r, table.grid.size, table.grid.step)
-    d = table.max_rows * touched_anywhere(spans, m)
-    use = TableUse(table, spans)
+def reaching(table: Table, spans: Sequence[Span]) -> Callable[[int], int]:
+    """How many of these chunks a run of r frames meets at most."""
+    return lambda r: touched_anywhere(spans, chunks_touched(r, table.grid.size, table.grid.step))
+
+
+def on_chunks(use: TableUse, leaf: int, form: Any) -> Certificate:
+    """The certificate of a table of which only these runs happen; the caller says why."""
+    table = use.table
+    d = table.max_rows * regions.factor(use) * mask.met(table, reaching(table, use.chunks))
     change = Change(tau=d, n=0 if table.pad else d, sigma=d if table.pad else None)
-    return Certificate(columns=_columns(table, spans, leaf), key=None, changes={table.camera.name: change},
+    return Certificate(columns=_columns(table, use.chunks, leaf), key=None, changes={table.camera.name: change},
                        cameras={table.camera.name: table.camera}, leaves=(Leaf(leaf, use),), rows=table.max_rows * use.count,
                        full=table.pad, linear=True, form=form)
 
@@ -80,10 +85,12 @@ def _seconds(table: Table, chunk: int) -> Fraction:
 
 def certify(table: Table, leaf: int, form: Any) -> Certificate:
     spans: tuple[Span, ...] = ((0, table.grid.count),) if table.grid.count else ()
-    found = on_chunks(table, spans, leaf, form)
+    use, reach = TableUse(table, spans), reaching(table, spans)
+    found = on_chunks(use, leaf, form)
     m = chunks_touched(table.camera.r, table.grid.size, table.grid.step)
     says = (f"a segment of {table.camera.r} frames meets at most {m} chunks ({table.grid.size} frames every {table.grid.step}), "
-            f"{touched_anywhere(spans, m)} of the {table.grid.count} in the window, with {'exactly' if table.pad else 'at most'} "
-            f"{table.max_rows} rows each")
-    found.derivation.update(step(RULE, f'"{table.name}": {says}', found.bound))
+            f"{reach(table.camera.r)} of the {table.grid.count} in the window, with {'exactly' if table.pad else 'at most'} "
+            f"{table.max_rows} rows each{' and for each region' if table.regions else ''}")
+    inputs = [*mask.explained(table, reach), *regions.explained(use)]
+    found.derivation.update(step(RULE, f'"{table.name}": {says}', found.bound, inputs))
     return found

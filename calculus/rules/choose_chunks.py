@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from privid.model import Evaluate
+from privid.model import Evaluate, TableUse
 
 from .. import show
 from ..certificate import Certificate, step
@@ -27,10 +27,14 @@ def certify(conditions: Sequence[Expr], below: Certificate, evaluate: Evaluate, 
     condition: Expr = conditions[0]
     if len(conditions) > 1:
         condition = Logic(type="boolean", kind="and", args=tuple(conditions), loc=condition.loc)
-    kept = spans_of(j for j, (holds,) in values([condition], table, leaf.use.chunks, evaluate) if holds == "t")
-    found = on_chunks(table, kept, leaf.number, form)
-    change = found.changes[table.camera.name]
-    says = (f"{show.expression(condition)} keeps {found.leaves[0].use.count} of {leaf.use.count} chunks; one segment meets at most "
-            f"{change.tau // table.max_rows} of them")
+    kept: list[list[int]] = [[] for _ in table.region_names]
+    for j, region, (holds,) in values([condition], leaf.use, evaluate):
+        if holds == "t":
+            kept[region].append(j)
+    use = TableUse.of(table, [spans_of(chunks) for chunks in kept])
+    found = on_chunks(use, leaf.number, form)
+    what = "chunks" if table.regions is None else "runs"
+    says = (f"{show.expression(condition)} keeps {use.count} of {leaf.use.count} {what}; one segment meets at most "
+            f"{found.changes[table.camera.name].tau // table.max_rows} of them")
     found.derivation.update(step(RULE, says, found.bound, [below.derivation]))
     return found

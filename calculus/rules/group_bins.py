@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from privid.model import Evaluate, Key
+from privid.model import Evaluate, Key, Table
 
 from .. import show
 from ..certificate import Certificate, Change, Facts, Leaf, step
 from ..chunks import values
 from ..expressions import Scope
 from ..tree import Aggregate, Const, Expr
-from . import inner_aggregates
-from .base_table import chunks_touched
+from . import inner_aggregates, mask, regions
+from .base_table import chunks_touched, reaching
 from .group_rows import key_columns
 
 __all__ = ["RULE", "applies", "certify"]
@@ -54,22 +54,33 @@ def certify(keys: Sequence[Expr], aggs: Sequence[Aggregate], below: Certificate,
 
 
 def _touched(leaf: Leaf, keys: Sequence[Expr], scope: Scope, evaluate: Evaluate) -> int:
-    """The most cells that neighbouring chunks which one segment can meet belong to."""
+    """The most cells that the runs which one segment can change belong to."""
     table = leaf.use.table
-    m = chunks_touched(table.camera.r, table.grid.size, table.grid.step)
-    if not m or not leaf.use.count:
+    if not table.r or not leaf.use.count:
         return 0
     cells = [scope.cells(k).get(leaf.number, k) for k in keys]
     if all(isinstance(cell, Const) for cell in cells):
         return 1
-    best, inside = 0, Counter[Key]()
-    window: list[tuple[int, Key]] = []
-    first = 0
-    for chunk, cell in values(cells, table, leaf.use.chunks, evaluate):
-        window.append((chunk, cell))
+    found = list(values(cells, leaf.use, evaluate))
+    if regions.stays(table) and table.regions is not None:
+        by_region = [[(chunk, cell) for chunk, own, cell in found if own == region] for region in range(len(table.region_names))]
+        return mask.met(table, lambda r: max(_within(one, _neighbours(table, r)) for one in by_region))
+    reach, g = reaching(table, leaf.use.chunks), regions.factor(leaf.use)
+    every = [(chunk, cell) for chunk, _, cell in found]
+    return mask.met(table, lambda r: min(_within(every, _neighbours(table, r)), g * reach(r)))
+
+
+def _neighbours(table: Table, r: int) -> int:
+    return chunks_touched(r, table.grid.size, table.grid.step)
+
+
+def _within(runs: Sequence[tuple[int, Key]], m: int) -> int:
+    """The most cells that m neighbouring chunks belong to."""
+    best, inside, first = 0, Counter[Key](), 0
+    for chunk, cell in runs:
         inside[cell] += 1
-        while window[first][0] <= chunk - m:
-            gone = window[first][1]
+        while runs[first][0] <= chunk - m:
+            gone = runs[first][1]
             inside[gone] -= 1
             if not inside[gone]:
                 del inside[gone]

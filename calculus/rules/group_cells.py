@@ -37,7 +37,7 @@ def cells(expressions: Sequence[Expr], row: Certificate, scope: Scope, evaluate:
         if all(isinstance(e, Const) for e in own):
             found.setdefault(tuple(e.value for e in own if isinstance(e, Const)))
             continue
-        for _, key in values(own, leaf.use.table, leaf.use.chunks, evaluate):
+        for _, _, key in values(own, leaf.use, evaluate):
             found.setdefault(key)
             if len(found) > MAX_KEYS:
                 raise NoRule(f"GROUP BY has no rule for more than {MAX_KEYS} groups", position=position(expressions[0].loc),

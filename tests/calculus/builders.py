@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any
 
-from privid.model import Camera, Column, Executable, Footage, Grid, Table, VideoFile
+from privid.model import Camera, Column, Executable, Footage, Grid, Mask, Region, Regions, Table, VideoFile
 
 Json = dict[str, Any]
 
@@ -22,19 +22,23 @@ COLUMNS = (
     Column("red", 5, "boolean", "boolean", False, False),
     Column("kind", 6, "enum", "public.kind", False, "car", ("car", "bike", "bus")),
 )
+SQUARE = ((0.0, 0.0), (8.0, 0.0), (8.0, 8.0), (0.0, 8.0))
 _BY_NAME = {c.name: c for c in COLUMNS}
 
 
 def table(*, chunks: int = 1440, size: int = 50, step: int | None = None, r: int = 490, k: int = 1, max_rows: int = 3, pad: bool = False,
-          fps: int = 10, content: bytes = b"count", name: str = "people", camera: str = "campus",
-          index: int = 0) -> Table:
-    """A table over one camera; r is in frames."""
+          fps: int = 10, content: bytes = b"count", name: str = "people", camera: str = "campus", index: int = 0,
+          mask_r: int | None = None, pieces: int = 1, regions: Sequence[str] = (), boundary: str = "soft", straddle: int = 2,
+          apart: bool = True) -> Table:
+    """A table over one camera; r is in frames, as is mask_r, what a mask leaves of it."""
     step = size if step is None else step
     frames = size + step * max(chunks - 1, 0)
     footage = Footage((VideoFile("street.mp4", "ab" * 32, 0, frames),), Fraction(fps), 64, 48)
     filmed = Camera(camera, "olga", STARTS, Fraction(r, fps), k, Fraction(1), Fraction(1, 10), footage)
+    mask = None if mask_r is None else Mask("benches", Fraction(mask_r, fps), pieces, (SQUARE,))
+    parts = tuple(Region(part, tuple((x + 8 * i, y) for x, y in SQUARE)) for i, part in enumerate(regions))
     return Table(index, name, "ana", filmed, Grid(0, chunks, size, step), COLUMNS, Executable("count", content.hex(), content), Fraction(1),
-                 max_rows, pad)
+                 max_rows, pad, mask=mask, regions=Regions("crosswalks", boundary, straddle, parts, apart) if parts else None)
 
 
 def col(name: str, *, loc: int = -1, rel: int = 1) -> Json:

@@ -52,9 +52,9 @@ def connection() -> Iterator[psycopg.Connection[tuple[object, ...]]]:
 def evaluate(connection: psycopg.Connection[tuple[object, ...]]) -> Evaluate:
     """Expressions over chunk and region, by PostgreSQL itself."""
 
-    def evaluate(expressions: Sequence[str], table: Table, span: Span) -> list[Key]:
+    def evaluate(expressions: Sequence[str], table: Table, span: Span, region: str = "", /) -> list[Key]:
         moments = ",".join(f"'{PG_EPOCH + timedelta(microseconds=table.chunk_microseconds(j))}'" for j in range(*span))
-        statement = (f"SELECT {', '.join(expressions)} FROM (SELECT n, c::timestamptz AS chunk, text '' AS region "
+        statement = (f"SELECT {', '.join(expressions)} FROM (SELECT n, c::timestamptz AS chunk, text '{region}' AS region "
                      f"FROM unnest(ARRAY[{moments}]) WITH ORDINALITY u(c, n)) t ORDER BY n")
         result = connection.pgconn.exec_(statement.encode())
         assert not result.error_message, result.error_message.decode()

@@ -159,7 +159,7 @@ def test_nothing_is_written_unqualified() -> None:
 def test_runs_of_chunks_that_lie_close_are_evaluated_together(evaluate: Evaluate) -> None:
     calls: list[Any] = []
 
-    def counting(expressions: Any, table_: Any, span: Any) -> Any:
+    def counting(expressions: Any, table_: Any, span: Any, region: str = "", /) -> Any:
         calls.append(span)
         return evaluate(expressions, table_, span)
 

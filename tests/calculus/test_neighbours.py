@@ -31,7 +31,7 @@ Chunks = list[list[Row]]
 KEYS = ("A", "B", "C")
 
 
-def pairs(expressions: Sequence[str], table: Table, span: Span) -> list[Key]:
+def pairs(expressions: Sequence[str], table: Table, span: Span, region: str = "", /) -> list[Key]:
     """Stands for bins: two neighbouring chunks share a cell."""
     assert expressions == ['"region"']
     return [(str(j // 2),) for j in range(*span)]

@@ -216,7 +216,7 @@ def test_subqueries_that_double_an_expression_at_every_level_are_refused_at_once
 
 
 def test_two_million_chunks_are_the_most_that_are_evaluated_one_by_one() -> None:
-    def evaluate(expressions: Sequence[str], table: Table, span: Span) -> list[Key]:
+    def evaluate(expressions: Sequence[str], table: Table, span: Span, region: str = "", /) -> list[Key]:
         raise AssertionError("refused before")
 
     with pytest.raises(NoRule, match="chunks") as caught:

@@ -14,7 +14,7 @@ from .sql_page import PAGE, page
 from .test_refusals import REFUSED
 
 
-def nothing(expressions: Sequence[str], table_: Table, span: Span) -> list[Key]:
+def nothing(expressions: Sequence[str], table_: Table, span: Span, region: str = "", /) -> list[Key]:
     return [tuple("x" for _ in expressions) for _ in range(*span)]
 
 

@@ -21,7 +21,7 @@ TABLE = Table(0, "people", "ana", CAMERA, Grid(0, 10, 20, 20),
 
 def keys(table: Table, kind: str = "module", runtime: str = "python-1") -> list[bytes]:
     chunks = range(table.grid.count)
-    return chunk_keys(table, kind, runtime, chunks, [table.chunk_microseconds(chunk) for chunk in chunks])
+    return chunk_keys(table, kind, runtime, [(chunk, 0) for chunk in chunks], [table.chunk_microseconds(chunk) for chunk in chunks])
 
 
 def test_equal_definitions_have_equal_keys_and_each_chunk_its_own() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from privid.engine.definitions import Sources, make_camera, make_table
-from privid.errors import ExecutableInvalid, InvalidValue, NoRule, PrividError
-from privid.model import Executable, Footage, VideoFile
+from privid.errors import ExecutableInvalid, InvalidValue, PrividError
+from privid.model import Executable, Footage, Mask, Region, Regions, VideoFile
 from privid.video import make_grid
 
 SERVER: dict[str, Any] = {"name": "campus", "owner": "olga", "options": {
@@ -88,10 +88,33 @@ def test_a_table_option_out_of_bounds_is_named(option: str, value: str) -> None:
 
 
 @pytest.mark.parametrize("option", ["mask", "regions"])
-def test_masks_and_regions_are_refused_for_now(option: str) -> None:
-    with pytest.raises(NoRule, match=option) as error:
+def test_masks_and_regions_are_refused_where_no_owner_offers_any(option: str) -> None:
+    with pytest.raises(InvalidValue, match=option) as error:
         make_table(changed(TABLE, **{option: "x"}), 0, SOURCES)
     assert error.value.hint
+
+
+class Offers:
+    """A mask and regions of every name; regions called "over" overlap, and "off" has one outside of the picture."""
+
+    def mask(self, camera: str, name: str) -> Mask:
+        return Mask(name, Fraction(60), 2, (((0, 0), (8, 0), (8, 8)),), b"P4\n4 4\n" + bytes(4) if name == "small" else None)
+
+    def regions(self, camera: str, name: str) -> Regions:
+        left, right = {"over": (0, 33), "off": (0, 70)}.get(name, (0, 32))
+        return Regions(name, "hard", 1, tuple(Region(part, ((x, 0), (32.5 if name == "over" else x + 32, 0), (x + 32, 48), (x, 48)))
+                                              for part, x in (("a", left), ("b", right - 5 if name == "over" else right))))
+
+
+def test_masks_and_regions_are_looked_up_and_checked_against_the_picture() -> None:
+    sources = Sources(open_footage, make_grid, find_executable, Offers())
+    table = make_table(changed(TABLE, mask="benches", regions="halves"), 0, sources)
+    assert table.mask is not None and table.regions is not None and table.regions.apart
+    assert (table.r, table.pieces, table.region_names) == (490, 2, ("a", "b"))  # no longer visible than without the mask
+    assert not make_table(changed(TABLE, regions="over"), 0, sources).regions.apart  # type: ignore[union-attr]
+    for options, words in (({"mask": "small"}, "4 x 4 pixels"), ({"regions": "off"}, 'region "b"')):
+        with pytest.raises(InvalidValue, match=words):
+            make_table(changed(TABLE, **options), 0, sources)
 
 
 def test_a_window_outside_the_recording_is_refused() -> None:

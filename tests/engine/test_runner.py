@@ -86,9 +86,9 @@ class Workshop:
                              starts_warm=programs.starts_warm, read_file=lambda sha256: b"", describe=self.describe,
                              open_reader=self.open_reader, read_output=programs.read_output)
 
-    def describe(self, table: Table, chunk: int, folder: Path) -> None:
+    def describe(self, table: Table, chunk: int, region: int, folder: Path) -> None:
         self.decoded.append(chunk)
-        describe(table, chunk, folder)
+        describe(table, chunk, region, folder)
 
     def table(self, count: int, timeout: Fraction = TIMEOUT) -> Table:
         camera = Camera("c", "o", datetime(2026, 1, 1, tzinfo=UTC), Fraction(0), 1, Fraction(1), Fraction(1, 10), self.footage)
@@ -96,7 +96,8 @@ class Workshop:
                      Executable("e", "00", b"#!/bin/true\n"), timeout, 1, False)
 
     def submit(self, count: int, timeout: Fraction = TIMEOUT, name: bytes = b"key") -> Job:
-        return self.runner.submit(self.table(count, timeout), Kind.PROGRAM, range(count), [b"%s %d" % (name, i) for i in range(count)])
+        return self.runner.submit(self.table(count, timeout), Kind.PROGRAM, [(i, 0) for i in range(count)],
+                                  [b"%s %d" % (name, i) for i in range(count)])
 
     def open_reader(self, footage: Footage) -> Reader:
         """The real decoder; what it is asked for is noted."""
@@ -200,10 +201,10 @@ def test_frames_that_come_late_move_the_lane_by_whole_slots(make_workshop: Calla
     workshop = make_workshop(1)
     described = workshop.describe
 
-    def slow(table: Table, chunk: int, folder: Path) -> None:
+    def slow(table: Table, chunk: int, region: int, folder: Path) -> None:
         if chunk == 3:
             time.sleep(1.5)
-        described(table, chunk, folder)
+        described(table, chunk, region, folder)
 
     workshop.runner._describe = slow
     job = workshop.submit(6)

@@ -28,6 +28,17 @@ def test_a_listing_of_the_paper_becomes_sql(name: str) -> None:
     assert [f"{sql};" for _, sql in translated] == (FIXTURES / f"{name}.sql").read_text().splitlines()
 
 
+@pytest.mark.parametrize(("clauses", "options"), [
+    ("WITH MASK benches", "mask 'benches'"), ("BY REGION Crosswalks", "regions 'crosswalks'"),
+    ('BY REGION r WITH MASK "No Trees"', "mask 'No Trees', regions 'r'"), ("WITH MASK m BY REGION r", "mask 'm', regions 'r'")])
+def test_masks_and_regions_become_options_and_regions_a_column(clauses: str, options: str) -> None:
+    text = ("SPLIT cam BEGIN 03-01-2026 END 03-02-2026 BY TIME 5sec STRIDE 0sec CLAUSES INTO c;\n"
+            "PROCESS c USING m.py TIMEOUT 1sec PRODUCING 1 ROWS WITH SCHEMA (v:NUMBER=0) INTO t;\nSELECT count(*) FROM t;")
+    made = translate(read(Source("q", text.replace("CLAUSES", clauses))))[0][1]
+    assert made.endswith(f"max_rows '1', {options})")
+    assert ("region text" in made) == ("REGION" in clauses)
+
+
 def test_the_parenthesis_that_the_first_listing_closes_without_opening_is_overlooked_with_a_word() -> None:
     source = Source("listing1", (FIXTURES / "listing1.privid").read_text())
     (message, at), = read(source).overlooked

@@ -54,8 +54,8 @@ TABLES = [
     ("v float8 DEFAULT 0", "v float8 DEFAULT random()", "22023", '"v"', ""),
     ("v float8 DEFAULT 0", "v int DEFAULT 0", "22023", '"v"', "double precision"),
     ("chunk timestamptz", "chunk text", "22023", '"chunk"', "timestamptz"),
-    ("max_rows '1'", "max_rows '1', mask 'm'", "PV002", "mask", ""),
-    ("max_rows '1'", "max_rows '1', regions 'r'", "PV002", "regions", ""),
+    ("max_rows '1'", "max_rows '1', mask 'm'", "22023", 'mask "m" of camera "open_calm" does not exist', "privid.masks"),
+    ("max_rows '1'", "max_rows '1', regions 'r'", "22023", 'regions "r" of camera "open_calm" do not exist', "privid.regions"),
 ]
 
 

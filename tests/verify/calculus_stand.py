@@ -86,10 +86,10 @@ class Explainer:
         """By PostgreSQL, and once for each question."""
         slow = make_evaluate(self._pool, request["settings"])
 
-        def evaluate(expressions: Sequence[str], table: Table, span: Span) -> list[Key]:
-            key = (tuple(expressions), table.name, span)
+        def evaluate(expressions: Sequence[str], table: Table, span: Span, region: str = "", /) -> list[Key]:
+            key = (tuple(expressions), table.name, span, region)
             if key not in self._known:
-                self._known[key] = slow(expressions, table, span)
+                self._known[key] = slow(expressions, table, span, region)
             return self._known[key]
 
         return evaluate

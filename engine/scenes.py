@@ -1,0 +1,58 @@
+"""Masks and regions that owners offer, as PostgreSQL keeps them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Any, cast
+
+from privid.errors import InvalidValue
+from privid.ledger import Ledger
+from privid.model import Mask, Polygon, Region, Regions
+from privid.quantities import parse_duration
+
+__all__ = ["Scenes"]
+
+_CORNER = re.compile(r"\(([^(),]+),([^(),]+)\)")
+
+
+class Scenes:
+    """Looked up each time: what an owner withdraws is gone with the next statement."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def mask(self, camera: str, name: str) -> Mask:
+        """A mask of a camera, by name."""
+        rho, pieces, shapes, image = self._find("mask", "rho, pieces, shapes::text[], image", camera, name)
+        return Mask(name, parse_duration(rho, "rho"), pieces, tuple(map(_polygon, shapes)), None if image is None else bytes(image))
+
+    def regions(self, camera: str, name: str) -> Regions:
+        """Regions of a camera, by the name of the set."""
+        boundary, straddle, names, shapes = self._find("region", "boundary, straddle, regions, shapes::text[]", camera, name)
+        return Regions(name, boundary, straddle, tuple(Region(part, _polygon(shape)) for part, shape in zip(names, shapes, strict=True)))
+
+    def _find(self, kind: str, columns: str, camera: str, name: str) -> tuple[Any, ...]:
+        words = f'regions "{name}" of camera "{camera}"' if kind == "region" else f'mask "{name}" of camera "{camera}"'
+        with self._ledger.pool.connection() as connection:
+            row = connection.execute(f"SELECT withdrawn, {columns} FROM privid.{kind}_store WHERE camera = %s AND name = %s".encode(),
+                                     (camera, name)).fetchone()
+            if row is not None and not row[0]:
+                return cast("tuple[Any, ...]", row[1:])
+            others = connection.execute(f"SELECT name FROM privid.{kind}_store WHERE camera = %s AND NOT withdrawn".encode(),
+                                        (camera,)).fetchall()
+        if row is not None:
+            raise InvalidValue(f"{words} {'were' if kind == 'region' else 'was'} withdrawn", hint=_hint(kind, name, others))
+        raise InvalidValue(f"{words} {'do' if kind == 'region' else 'does'} not exist", hint=_hint(kind, name, others))
+
+
+def _hint(kind: str, name: str, others: Iterable[tuple[Any, ...]]) -> str:
+    near = get_close_matches(name, [str(other) for (other,) in others], 1, 0.5)
+    if near:
+        return f'Perhaps you meant "{near[0]}".'
+    return f"The view privid.{kind}s shows what the camera's owner offers; what is made in a transaction can be used after it."
+
+
+def _polygon(text: str) -> Polygon:
+    return tuple((float(x), float(y)) for x, y in _CORNER.findall(text[1:-1]))
