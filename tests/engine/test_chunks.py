@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from privid.engine.chunks import ChunkCache, chunk_keys
-from privid.model import Camera, Column, Executable, Footage, Grid, Table, VideoFile
+from privid.model import Camera, Column, Executable, Footage, Grid, Mask, Region, Regions, Table, VideoFile
 
 FOOTAGE = Footage((VideoFile("a.mp4", "aa", 0, 100), VideoFile("b.mp4", "bb", 100, 100)), Fraction(10), 64, 48)
+BOX = ((0.0, 0.0), (8.0, 0.0), (8.0, 8.0), (0.0, 8.0))
 CAMERA = Camera("campus", "olga", datetime(2026, 3, 1, tzinfo=UTC), Fraction(1), 1, Fraction(1), Fraction(1, 10), FOOTAGE)
 TABLE = Table(0, "people", "ana", CAMERA, Grid(0, 10, 20, 20),
               (Column("chunk", 1, "timestamptz", "timestamptz", True, None), Column("n", 2, "float8", "float8", False, 0.0)),
@@ -35,11 +36,27 @@ def test_equal_definitions_have_equal_keys_and_each_chunk_its_own() -> None:
     {"columns": (replace(TABLE.columns[1], type="enum", labels=("a",), default="a"),)},
     {"camera": replace(CAMERA, name="plaza")}, {"camera": replace(CAMERA, starts=datetime(2027, 3, 1, tzinfo=UTC))},
     {"camera": replace(CAMERA, footage=replace(FOOTAGE, fps=Fraction(12)))},
+    {"mask": Mask("m", Fraction(1), 1, (BOX,))}, {"regions": Regions("r", "soft", 1, (Region("a", BOX),))},
 ])
 def test_whatever_the_program_could_see_makes_another_key(change: dict[str, object]) -> None:
     assert not set(keys(TABLE)) & set(keys(replace(TABLE, **change)))  # type: ignore[arg-type]
     assert not set(keys(TABLE)) & set(keys(TABLE, kind="program"))
     assert not set(keys(TABLE)) & set(keys(TABLE, runtime="python-2"))
+
+
+def test_what_a_mask_or_region_shows_makes_the_key_and_not_its_policy_or_name() -> None:
+    mask = Mask("m", Fraction(1), 1, (BOX,), b"P4\n8 1\n\0")
+    masked = keys(replace(TABLE, mask=mask))
+    assert masked == keys(replace(TABLE, mask=replace(mask, name="n", rho=Fraction(1, 2), pieces=4)))
+    for change in ({"shapes": (BOX[:3],)}, {"shapes": ()}, {"bitmap": b"P4\n8 1\n\1"}, {"bitmap": None}):
+        other = replace(mask, **change)  # type: ignore[arg-type]
+        assert not set(masked) & set(keys(replace(TABLE, mask=other)))
+    regions = Regions("r", "soft", 1, (Region("a", BOX), Region("b", BOX), Region("a", BOX[:3])))
+    cut = replace(TABLE, regions=regions)
+    each = chunk_keys(cut, "module", "python-1", [(0, 0), (0, 1), (0, 2)], [0] * 3)
+    assert len(set(each)) == 3
+    named = replace(cut, regions=replace(regions, name="s", boundary="hard"))
+    assert each == chunk_keys(named, "module", "python-1", [(0, 0), (0, 1), (0, 2)], [0] * 3)
 
 
 def test_a_replaced_file_makes_other_keys_for_its_own_chunks_only() -> None:

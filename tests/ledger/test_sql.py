@@ -21,7 +21,8 @@ from tests.ledger.postgres import STARTS, Database, Server, camera, record
 MODULE = b"def process(chunk):\n    yield {}\n"
 HALF = Fraction(1, 2)
 STATE = ("recordings", "recording_files", "footage", "ledger", "ledger_blocks", "release_log", "release_charges", "executable_store",
-         "program_failures", "history", "camera_state", "share_grants", "share_accounts", "share_ledger", "share_blocks")
+         "program_failures", "history", "camera_state", "share_grants", "share_accounts", "share_ledger", "share_blocks",
+         "mask_store", "region_store")
 
 
 def upload(database: Database, user: str, name: str = "count_people", content: bytes | None = MODULE) -> str:
@@ -284,6 +285,10 @@ def test_a_dump_restored_elsewhere_keeps_budget_releases_and_executables(databas
     database.ledger.count_failures(camera(), {"crashed": 3})
     upload(database, "ana")
     database.rows("SELECT privid.grant_budget('campus', 'public', 0.9)", user="olga")
+    database.rows("SELECT privid.create_mask('campus', 'benches', '0.1s', '{\"((0,0),(9,0),(9,9.25))\"}', 'P4\n64 48\n' || %s)",
+                  bytes(range(256)) + bytes(128), user="olga")
+    database.rows("SELECT privid.create_regions('campus', 'halves', %s, 'hard')", '{"a": "((0,0),(9,0),(9,9))", "b": [[9,0],[18,0],[18,9]]}',
+                  user="olga")
     third = Fraction(1, 3)
     grid = Grid(40, 3, 5, 5)
     database.ledger.charge([Claim(camera(), [(40, 55)], third, [Use.of(grid, [(0, 3)], 4)])], record())
@@ -310,7 +315,8 @@ def test_a_dump_restored_elsewhere_keeps_budget_releases_and_executables(databas
     ledger.close()
 
 
-def test_an_extension_of_0_1_0_is_upgraded_with_all_it_holds(server: Server) -> None:
+@pytest.mark.parametrize("by_way_of", [None, "0.2.0"])
+def test_an_extension_of_0_1_0_is_upgraded_with_all_it_holds(server: Server, by_way_of: str | None) -> None:
     name = next(server.names)
     with server.connect("postgres") as conn:
         conn.execute(f"CREATE DATABASE {name}".encode())
@@ -328,9 +334,13 @@ def test_an_extension_of_0_1_0_is_upgraded_with_all_it_holds(server: Server) -> 
         conn.execute("""INSERT INTO privid.release_log (role, query, canonical, reuse_key, epsilon, mechanism, outputs)
                         VALUES ('ana', 'q', 'c', 'k', 0.5, 'discrete Laplace', '[]')""")
         conn.execute("INSERT INTO privid.release_charges VALUES (1, 0, 'campus', 'olga', NULL, 1, 0, '{[10,20)}', 4, 0.5, 0.5)")
+        if by_way_of:
+            conn.execute(f"ALTER EXTENSION privid UPDATE TO '{by_way_of}'".encode())
         conn.execute("ALTER EXTENSION privid UPDATE")
         assert conn.execute("SELECT camera, event FROM privid.history").fetchall() == [("campus", "created")]
         assert conn.execute("SELECT starts, fps_numerator FROM privid.recordings").fetchall() == [(one.starts, 10)]
+        conn.execute("SELECT privid.create_mask('campus', 'benches', '0.4s', '{\"((0,0),(9,0),(9,9))\"}')")
+        assert conn.execute("SELECT camera, name FROM privid.masks").fetchall() == [("campus", "benches")]
     ledger = Ledger(server.conninfo(name, "privid_engine"))
     assert ledger.extension_version() == "0.3.0"
     assert ledger.remaining(one, [(10, 20)]) == HALF

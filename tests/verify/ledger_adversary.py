@@ -28,15 +28,16 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
 
-    def greatest(ledger: Ledger, linear: bool, mark: str) -> Fraction:
-        return search(ledger.charge, rounds=options.rounds, climbs=options.climbs, seed=options.seed, linear=linear, mark=mark)
+    def greatest(ledger: Ledger, linear: bool, mark: str, masks: bool = False) -> Fraction:
+        return search(ledger.charge, rounds=options.rounds, climbs=options.climbs, seed=options.seed, linear=linear, mark=mark, masks=masks)
 
     with temporary_server() as server:
         database = Database(server)
         for linear, rule in ((True, "exact"), (False, "simple")):
-            loss = greatest(database.ledger, linear, rule)
-            print(f"{rule} rule: greatest loss {float(loss):.4f} epsilon")
-            assert loss <= 1
+            for masks, views in ((False, "one view"), (True, "several masks")):
+                loss = greatest(database.ledger, linear, f"{rule} {masks}", masks)
+                print(f"{rule} rule, {views}: greatest loss {float(loss):.4f} epsilon")
+                assert loss <= 1
         weak = Weakened(server.conninfo(database.name, "privid_engine"))
         loss = greatest(weak, False, "weak")
         weak.close()
