@@ -115,9 +115,9 @@ def _place(message: str, sqlstate: str | None, process: Process) -> int:
     option = _OPTION.search(message)
     if option and (option[1] or option[2]) in places:
         return places[option[1] or option[2]]
-    for option in ("mask", "regions"):
-        if option in places and message.startswith(f"{option} "):
-            return places[option]
+    for view in ("mask", "regions"):
+        if view in places and message.startswith(f"{view} "):
+            return places[view]
     if sqlstate == "PV008" or "executable" in message:
         return places["executable"]
     if sqlstate == "PV009":

@@ -49,7 +49,7 @@ def test_what_a_mask_or_region_shows_makes_the_key_and_not_its_policy_or_name() 
     masked = keys(replace(TABLE, mask=mask))
     assert masked == keys(replace(TABLE, mask=replace(mask, name="n", rho=Fraction(1, 2), pieces=4)))
     for change in ({"shapes": (BOX[:3],)}, {"shapes": ()}, {"bitmap": b"P4\n8 1\n\1"}, {"bitmap": None}):
-        other = replace(mask, **change)  # type: ignore[arg-type]
+        other = replace(mask, **change)
         assert not set(masked) & set(keys(replace(TABLE, mask=other)))
     regions = Regions("r", "soft", 1, (Region("a", BOX), Region("b", BOX), Region("a", BOX[:3])))
     cut = replace(TABLE, regions=regions)

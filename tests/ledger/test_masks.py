@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
@@ -84,7 +85,7 @@ def nothing(expressions: Sequence[str], table: Table, span: Span, region: str = 
     raise AssertionError("nothing is to be evaluated")
 
 
-def plan(**options: int) -> Plan:
+def plan(**options: Any) -> Plan:
     return analyse(request(select([count()])), [table(chunks=100, size=1, r=6, max_rows=1, k=2, **options)], Fraction(1), nothing)
 
 

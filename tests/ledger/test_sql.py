@@ -287,8 +287,8 @@ def test_a_dump_restored_elsewhere_keeps_budget_releases_and_executables(databas
     database.rows("SELECT privid.grant_budget('campus', 'public', 0.9)", user="olga")
     database.rows("SELECT privid.create_mask('campus', 'benches', '0.1s', '{\"((0,0),(9,0),(9,9.25))\"}', 'P4\n64 48\n' || %s)",
                   bytes(range(256)) + bytes(128), user="olga")
-    database.rows("SELECT privid.create_regions('campus', 'halves', %s, 'hard')", '{"a": "((0,0),(9,0),(9,9))", "b": [[9,0],[18,0],[18,9]]}',
-                  user="olga")
+    database.rows("SELECT privid.create_regions('campus', 'halves', %s, 'hard')",
+                  '{"a": "((0,0),(9,0),(9,9))", "b": [[9,0],[18,0],[18,9]]}', user="olga")
     third = Fraction(1, 3)
     grid = Grid(40, 3, 5, 5)
     database.ledger.charge([Claim(camera(), [(40, 55)], third, [Use.of(grid, [(0, 3)], 4)])], record())

@@ -2,25 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
+import psycopg
 import pytest
 
 from .conftest import World
+from .world import plan_of
 
-#: the largest and the smallest byte that the program sees, the picture's size and the region's name, as one row
-SEEN = b'''#!/usr/bin/python3
-import json, sys
+#: The largest and the smallest byte that the program sees, the picture's size and the region's name, as one row. Compiled, because it
+#: starts in a moment, however busy the machine is.
+SEEN = r'''
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-facts = json.load(open(sys.argv[1] + "/chunk.json"))
-file = open(sys.argv[1] + "/frames.npy", "rb").read()
-pixels = file[10 + int.from_bytes(file[8:10], "little"):]
-assert len(pixels) == facts["frames"] * facts["width"] * facts["height"] * 3
-print(json.dumps({"most": max(pixels), "least": min(pixels), "area": facts["width"] * facts["height"], "named": facts["region"]}))
-'''
+static char facts[65536], frames[1 << 24], path[4096];
+
+static size_t load(const char *folder, const char *name, char *into, size_t size)
+{
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "rb");
+    return file ? fread(into, 1, size, file) : 0;
+}
+
+static long number(const char *name)
+{
+    return atol(strstr(facts, name) + strlen(name));
+}
+
+int main(int count, char **arguments)
+{
+    load(arguments[1], "chunk.json", facts, sizeof facts - 1);
+    size_t size = load(arguments[1], "frames.npy", frames, sizeof frames);
+    long width = number("\"width\": "), height = number("\"height\": "), most = 0, least = 255;
+    size_t begin = 10 + (unsigned char) frames[8] + 256 * (unsigned char) frames[9];
+    if (size - begin != (size_t) number("\"frames\": ") * width * height * 3)
+        return 1;
+    for (size_t i = begin; i < size; i++) {
+        unsigned char value = frames[i];
+        most = value > most ? value : most;
+        least = value < least ? value : least;
+    }
+    char *named = strstr(facts, "\"region\": \"") + strlen("\"region\": \"");
+    *strchr(named, '"') = 0;
+    printf("{\"most\": %ld, \"least\": %ld, \"area\": %ld, \"named\": \"%s\"}\n", most, least, width * height, named);
+    return 0;
+}
+'''.replace("\\\", "\")
 COLUMNS = ("chunk timestamptz, region text, most float8 DEFAULT -1, least float8 DEFAULT -1, area float8 DEFAULT -1, "
            "named text DEFAULT 'none'")
 WIDTH, HEIGHT = 64, 48
@@ -48,21 +82,29 @@ def quarters(path: Path, seconds: int = 2) -> None:
 
 
 @pytest.fixture(scope="module")
-def scene(world: World) -> Iterator[World]:
-    """Camera scene shows the quarters and protects nothing; camera guarded shows them and protects two seconds."""
+def seen(world: World, tmp_path_factory: pytest.TempPathFactory) -> World:
+    """With the program above uploaded."""
+    folder = tmp_path_factory.mktemp("seen")
+    (folder / "seen.c").write_text(SEEN)
+    subprocess.run(["gcc", "-O1", "-static", "-o", folder / "seen", folder / "seen.c"], check=True)
+    world.stack.executable("seen", (folder / "seen").read_bytes())
+    return world
+
+
+@pytest.fixture(scope="module")
+def scene(seen: World) -> World:
+    """Camera scene shows the quarters and protects nothing."""
+    world = seen
     quarters(world.stack.videos / "scene.mp4")
     world.stack.camera("scene", "scene.mp4", rho="0s")
-    world.stack.camera("guarded", "scene.mp4", rho="2s", epsilon="1000", quantum="20ms")
-    world.stack.executable("seen", SEEN)
     boxes = ", ".join(f'"{name}": "{polygon(*box)}"' for name, box in BOXES.items())
-    for camera in ("scene", "guarded"):
-        world.rows(f"SELECT privid.create_mask('{camera}', 'no_bright', '0s', shapes => '{{\"{polygon(*BOXES['ul'])}\"}}')", user="owner")
-        world.rows(f"SELECT privid.create_regions('{camera}', 'quarters', '{{{boxes}}}', 'hard')", user="owner")
-    yield world
+    world.rows(f"SELECT privid.create_mask('scene', 'no_bright', '0s', shapes => '{{\"{polygon(*BOXES['ul'])}\"}}')", user="owner")
+    world.rows(f"SELECT privid.create_regions('scene', 'quarters', '{{{boxes}}}', 'hard')", user="owner")
+    return world
 
 
 def make(world: World, name: str, camera: str, **options: str) -> None:
-    world.stack.table(name, camera, "seen", columns=COLUMNS, end="2026-03-01 06:00:02+00", timeout="600ms", **options)
+    world.stack.table(name, camera, "seen", columns=COLUMNS, **{"end": "2026-03-01 06:00:02+00", "timeout": "400ms", **options})
 
 
 def test_what_a_mask_covers_never_reaches_a_program(scene: World) -> None:
@@ -79,3 +121,96 @@ def test_a_region_shows_its_own_pixels_and_nothing_else(scene: World) -> None:
                       "FROM by_quarter GROUP BY region ORDER BY region") == [
         (name, 2, 2 * level, 2 * level, 2 * 32 * 24) for name, level in sorted(zip(BOXES, QUARTERS, strict=True))]
     assert scene.rows("SELECT count(*) FROM by_quarter WHERE named = region") == [(8,)]
+
+
+def explained(world: World, statement: str, **settings: str) -> dict[str, Any]:
+    return plan_of(world.rows(f"EXPLAIN (FORMAT JSON) {statement}", **settings)[0][0])
+
+
+def test_a_condition_on_the_region_narrows_what_runs(scene: World, unique: Callable[[str], str]) -> None:
+    name = unique("narrow")
+    make(scene, name, "scene", regions="quarters", timeout="401ms")
+    assert [explained(scene, f"SELECT count(*) FROM {name} {where}")["Slots"] for where in (
+        "", "WHERE region = 'ul'", "WHERE region IN ('ul', 'lr')", "WHERE region = 'ul' OR chunk = '2026-03-01 06:00:01+00'",
+        "WHERE region = 'nowhere'")] == [8, 2, 4, 5, 0]
+    asked = f"SELECT region, sum(range(most, 0, 255)) FROM {name} WHERE region = 'ul' GROUP BY region"
+    assert scene.rows(asked) == [("ul", 2 * 200)]
+    plan = explained(scene, f"SELECT count(*) FROM {name}")
+    assert (plan["Slots"], plan["Chunks"]) == (6, 8)  # two runs are known
+    scene.rows(f"GRANT USAGE ON SCHEMA analyst TO owner; GRANT SELECT ON {name} TO owner")
+    with scene.connect("owner") as owner:
+        owner.execute("SET privid.raw = on")
+        rows = owner.execute(f"SELECT region, most FROM analyst.{name} ORDER BY 1, 2".encode()).fetchall()
+    assert rows == sorted((region, float(level)) for region, level in zip(BOXES, QUARTERS, strict=True) for _ in range(2))
+
+
+def test_an_unknown_mask_is_told_with_the_nearest_and_a_withdrawn_one_answers_no_more(scene: World, unique: Callable[[str], str]) -> None:
+    name = unique("gone")
+    with pytest.raises(psycopg.Error, match='mask "no_brigth" of camera "scene" does not exist') as unknown:
+        make(scene, name, "scene", mask="no_brigth")
+    assert unknown.value.diag.message_hint == 'Perhaps you meant "no_bright".'
+    with pytest.raises(psycopg.Error, match='regions "quarter" of camera "scene" do not exist'):
+        make(scene, name, "scene", regions="quarter")
+    scene.rows(f"SELECT privid.create_mask('scene', '{name}', '0s', '{{\"{polygon(0, 0, 9, 9)}\"}}')", user="owner")
+    make(scene, name, "scene", mask=name)
+    assert explained(scene, f"SELECT count(*) FROM {name}")["Slots"] == 2
+    scene.rows(f"SELECT privid.drop_mask('scene', '{name}')", user="owner")
+    with pytest.raises(psycopg.Error, match="was withdrawn"):
+        scene.rows(f"SELECT count(*) FROM {name}")
+
+
+@pytest.fixture(scope="module")
+def plaza(seen: World) -> World:
+    """A camera of its own footage that protects half a second, with masks that leave less of it."""
+    world = seen
+    quarters(world.stack.videos / "plaza.mp4", seconds=3)
+    world.stack.camera("plaza", "plaza.mp4", rho="500ms", epsilon="1", k="2", quantum="20ms")
+    shape = f"'{{\"{polygon(*BOXES['ul'])}\"}}'"
+    for name, rho, pieces in (("short", "100ms", 1), ("torn", "100ms", 3), ("all", "0s", 1)):
+        world.rows(f"SELECT privid.create_mask('plaza', '{name}', '{rho}', {shape}, pieces => {pieces})", user="owner")
+        world.stack.table(f"plaza_{name}", "plaza", "seen", columns=COLUMNS, end="2026-03-01 06:00:02+00", chunk="100ms",
+                          timeout="400ms", mask=name)
+    halves = f'{{"left": "{polygon(0, 0, 32, 48)}", "right": "{polygon(32, 0, 64, 48)}"}}'
+    world.rows(f"SELECT privid.create_regions('plaza', 'halves', '{halves}', 'soft', 2)", user="owner")
+    world.stack.table("plaza_whole", "plaza", "seen", columns=COLUMNS, end="2026-03-01 06:00:02+00", chunk="100ms", timeout="400ms")
+    world.stack.table("plaza_halves", "plaza", "seen", columns=COLUMNS, end="2026-03-01 06:00:02+00", chunk="100ms", timeout="400ms",
+                      regions="halves")
+    return world
+
+
+def test_explain_tells_what_masks_and_regions_do_to_the_noise(plaza: World) -> None:
+    """Chunks of one frame, five frames protected, two appearances."""
+    plans = {name: explained(plaza, f"SELECT count(*) FROM plaza_{name}", epsilon="0.5")
+             for name in ("whole", "short", "torn", "all", "halves")}
+    assert {name: plan["Sensitivity"] for name, plan in plans.items()} == {"whole": 5, "short": 1, "torn": 3, "all": 0, "halves": 10}
+    assert {name: plan["Noise Scale"] for name, plan in plans.items()} == {"whole": 20, "short": 4, "torn": 12, "all": 0, "halves": 40}
+    assert plans["all"]["Mechanism"] == "exact" and plans["all"]["Frames Charged"] == 0
+    assert plans["short"]["Frames Charged"] == plans["whole"]["Frames Charged"] == 24  # the camera's own segments, whatever the mask
+    told = " ".join(row[0] for row in plaza.rows("EXPLAIN SELECT count(*) FROM plaza_torn"))
+    assert 'mask: "torn": an appearance is visible in at most 3 pieces of 1 frames' in told
+
+
+def test_masks_and_regions_of_one_camera_draw_on_one_budget(plaza: World) -> None:
+    """A frame behind the mask, a frame half a second later without it: one appearance can hold both."""
+    second = "chunk = '2026-03-01 06:00:{}+00'"
+    plaza.rows(f"SELECT count(*) FROM plaza_short WHERE {second.format('01')}", epsilon="0.6")
+    near = f"SELECT count(*) FROM plaza_whole WHERE {second.format('01.4')}"
+    with pytest.raises(psycopg.Error) as refused:
+        plaza.rows(near, epsilon="0.6")
+    assert refused.value.sqlstate == "PV003"
+    assert explained(plaza, near, epsilon="0.6")["Budget Remaining"] == 0.4
+    assert explained(plaza, f"SELECT count(*) FROM plaza_halves WHERE {second.format('00.6')}", epsilon="0.6")["Budget Remaining"] == 0.4
+    assert explained(plaza, f"SELECT count(*) FROM plaza_whole WHERE {second.format('01.5')}", epsilon="0.6")["Budget Remaining"] == 1
+    assert plaza.spent("plaza") == 0.6
+    plaza.rows(f"SELECT count(*) FROM plaza_all WHERE {second.format('01')}", epsilon="0.6")  # nothing protected is left behind it
+    assert plaza.spent("plaza") == 0.6
+
+
+def test_a_mask_that_would_show_more_than_the_camera_protects_is_refused(plaza: World) -> None:
+    with pytest.raises(psycopg.Error, match="rho of mask") as refused:
+        plaza.rows(f"SELECT privid.create_mask('plaza', 'more', '501ms', '{{\"{polygon(0, 0, 9, 9)}\"}}')", user="owner")
+    assert refused.value.sqlstate == "22023" and "500ms" in str(refused.value)
+    with pytest.raises(psycopg.Error, match="permission denied"):
+        plaza.rows(f"SELECT privid.create_mask('plaza', 'mine', '0s', '{{\"{polygon(0, 0, 9, 9)}\"}}')")
+    assert plaza.rows("SELECT name, extract(epoch FROM rho)::float8, pieces FROM privid.masks WHERE camera = 'plaza' ORDER BY 1") == [
+        ("all", 0, 1), ("short", 0.1, 1), ("torn", 0.1, 3)]
