@@ -54,7 +54,7 @@ int main(int count, char **arguments)
     printf("{\"most\": %ld, \"least\": %ld, \"area\": %ld, \"named\": \"%s\"}\n", most, least, width * height, named);
     return 0;
 }
-'''.replace("\\\", "\")
+'''
 COLUMNS = ("chunk timestamptz, region text, most float8 DEFAULT -1, least float8 DEFAULT -1, area float8 DEFAULT -1, "
            "named text DEFAULT 'none'")
 WIDTH, HEIGHT = 64, 48
