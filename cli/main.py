@@ -22,6 +22,7 @@ COMMANDS = {
     "status": "status",
     "psql": "psql",
     "upload": "upload",
+    "mask": "mask",
     "query": "query",
     "progress": "progress",
     "try": "try_",

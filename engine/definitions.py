@@ -84,8 +84,10 @@ def make_camera(server: dict[str, Any], sources: Sources) -> Camera:
                   footage=sources.open_footage(source, fps))
 
 
-def make_table(table: dict[str, Any], index: int, sources: Sources, *, missing: Callable[[str], None] | None = None) -> Table:
-    """A foreign table. `missing` is told of an executable that is not uploaded yet; without it that is an error."""
+def make_table(table: dict[str, Any], index: int, sources: Sources, *, missing: Callable[[str], None] | None = None,
+               restoring: bool = False) -> Table:
+    """A foreign table. `missing` is told of an executable that is not uploaded yet; without it that is an error. While a dump is being
+    restored it is told of masks and regions too, since they come after the tables."""
     name, owner = _text(table, "name"), _text(table, "owner")
     options = _Options(table, f'foreign table "{name}"')
     timeout = parse_duration(options.required("timeout"), "timeout")
@@ -108,7 +110,7 @@ def make_table(table: dict[str, Any], index: int, sources: Sources, *, missing: 
     if not isinstance(server, dict):
         raise Malformed("table without a server")
     camera = make_camera(server, sources)
-    mask, regions = _view(options, camera, sources)
+    mask, regions = _view(options, camera, sources, missing if restoring else None)
     grid = sources.make_grid(camera.starts, camera.footage, begin, end, chunk, stride)
     size = grid.size * camera.footage.width * camera.footage.height * 3
     if size > MAX_CHUNK_BYTES:
@@ -127,7 +129,8 @@ def make_table(table: dict[str, Any], index: int, sources: Sources, *, missing: 
                  mask=mask, regions=regions)
 
 
-def _view(options: _Options, camera: Camera, sources: Sources) -> tuple[Mask | None, Regions | None]:
+def _view(options: _Options, camera: Camera, sources: Sources,
+          missing: Callable[[str], None] | None) -> tuple[Mask | None, Regions | None]:
     """What of the picture the table shows to its program."""
     scenes, size = sources.scenes, (camera.footage.width, camera.footage.height)
     if scenes is None:
@@ -135,10 +138,16 @@ def _view(options: _Options, camera: Camera, sources: Sources) -> tuple[Mask | N
             if options.has(name):
                 raise InvalidValue(f'option "{name}" is not supported here', hint="Masks and regions belong to a stack.")
         return None, None
-    mask = scenes.mask(camera.name, options.required("mask")) if options.has("mask") else None
+    try:
+        mask = scenes.mask(camera.name, options.required("mask")) if options.has("mask") else None
+        regions = scenes.regions(camera.name, options.required("regions")) if options.has("regions") else None
+    except InvalidValue as error:
+        if missing is None:
+            raise
+        missing(error.message)
+        return None, None
     if mask is not None:
         mask_pixels(mask, *size)  # refuses a bitmap of another size
-    regions = scenes.regions(camera.name, options.required("regions")) if options.has("regions") else None
     if regions is not None:
         regions = replace(regions, apart=not share_pixels(regions, *size))
     return mask, regions

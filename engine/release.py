@@ -236,7 +236,8 @@ class Desk:
             case "server":
                 camera = make_camera(_object(request, "server"), self._sources)
             case "table":
-                table = make_table(_object(request, "table"), 0, self._sources, missing=notices.append)
+                table = make_table(_object(request, "table"), 0, self._sources, missing=notices.append,
+                                   restoring=request.get("restoring") is True)
                 camera = table.camera
                 if not notices:
                     self._programs.kind(table.executable)

@@ -105,6 +105,8 @@ class Runner:
         so the longer the slots, the more is allowed for."""
         footage = table.camera.footage
         decoding = NANO * table.grid.size * footage.width * footage.height // PIXELS_PER_SECOND
+        if not is_whole(table):
+            decoding *= 2  # frames behind a mask or of a region are written once more
         boot = BOOT.get(table.runtime, LONG_BOOT) if self._warm(table) else 0
         return LEAD + min(self.pitch(table) // 8, LONGEST_ALLOWANCE) + decoding + boot
 

@@ -12,7 +12,9 @@
 #include "catalog/pg_foreign_server.h"
 #include "commands/event_trigger.h"
 #include "executor/spi.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 
 PG_FUNCTION_INFO_V1(privid_check_definition);
@@ -37,6 +39,12 @@ CheckOne(Oid catalog, Oid object)
 	{
 		AppendJsonKey(&out, "table");
 		AppendTable(&out, object);
+	}
+	/* as privid.is_restoring(): the masks of a dump come after its tables */
+	if (!check_function_bodies && superuser())
+	{
+		AppendJsonKey(&out, "restoring");
+		appendStringInfoString(&out, "true");
 	}
 	AppendSettings(&out);
 	appendStringInfoChar(&out, '}');

@@ -40,13 +40,15 @@ class Cutout:
     def write(self, source: Path, target: Path) -> None:
         """A new file of frames from one that is left as it is. Frame by frame: the time it takes depends on sizes alone."""
         whole = np.load(source, mmap_mode="r", allow_pickle=False)
-        seen = ~self.black[:, :, np.newaxis]
+        seen = np.repeat(np.where(self.black, 0, 255).astype(np.uint8)[:, :, np.newaxis], 3, axis=2)
+        left = np.empty_like(seen)
         with target.open("xb") as file:
             shape = (whole.shape[0], self.height, self.width, 3)
             np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": shape})
             for picture in whole:
                 box = picture[self.top:self.top + self.height, self.left:self.left + self.width]
-                file.write(np.multiply(box, seen, dtype=np.uint8).data)
+                np.bitwise_and(box, seen, out=left)
+                file.write(left.data)
             os.fchmod(file.fileno(), 0o644)
 
 

@@ -6,6 +6,7 @@ import io
 import select
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
@@ -22,7 +23,7 @@ from privid.engine.programs import Programs, describe
 from privid.engine.runner import Runner
 from privid.engine.seams import Reader
 from privid.errors import SandboxFailed
-from privid.model import Camera, Column, Executable, Footage, Grid, Table
+from privid.model import Camera, Column, Executable, Footage, Grid, Mask, Region, Regions, Table
 from privid.sandbox.executable import Kind
 from privid.sandbox.hands import Stop
 from privid.sandbox.program import Program
@@ -239,3 +240,30 @@ def test_two_jobs_over_one_camera_decode_each_frame_once(make_workshop: Callable
     assert [workshop.value(chunk, b"other") for chunk in range(12)] == list(range(12))
     assert 12 <= len(workshop.read) <= 16  # the first of the two may be ahead by a few when the second begins
     assert not (workshop.scratch / "shelf").exists()
+
+
+def test_the_regions_of_a_chunk_are_cut_from_frames_that_are_decoded_once(make_workshop: Callable[[int], Workshop]) -> None:
+    """Beside a job that wants the same frames whole: what is on the shelf stays as it was."""
+    workshop = make_workshop(1)
+    left, right = (((x, 0.0), (x + 32.0, 0.0), (x + 32.0, 48.0), (x, 48.0)) for x in (0.0, 32.0))
+    cut = replace(workshop.table(6), regions=Regions("halves", "hard", 1, (Region("left", left), Region("right", right))),
+                  mask=Mask("m", Fraction(0), 1, (left,)))
+    runs = [(chunk, region) for chunk in range(1, 6) for region in range(2)]
+    seen: dict[str, tuple[tuple[int, ...], int]] = {}
+    described = workshop.describe
+
+    def look(table: Table, chunk: int, region: int, folder: Path) -> None:
+        described(table, chunk, region, folder)
+        frames = np.load(folder / "frames.npy")
+        seen[folder.name] = frames.shape, int(frames.max())
+        assert {path.name for path in folder.iterdir()} == {"frames.npy", "chunk.json"}
+
+    workshop.runner._describe = look
+    job = workshop.runner.submit(cut, Kind.PROGRAM, runs, [b"cut %d %d" % run for run in runs])
+    whole = workshop.submit(6, name=b"whole")
+    job.wait_all()
+    whole.wait_all()
+    assert [workshop.value(chunk, b"whole") for chunk in range(6)] == list(range(6))
+    assert {name: one for name, one in seen.items() if name.count("-") == 2} == {
+        f"chunk-{chunk}-{region}": ((1, 48, 32, 3), chunk * region) for chunk, region in runs}
+    assert len(workshop.read) <= 6 + 5  # not once more for each region

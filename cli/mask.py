@@ -1,0 +1,61 @@
+"""Offers the tables of a camera a mask, made from an image: what is black (or dark) in it will be black in every picture.
+
+The image has the camera's size. RHO is the longest that one visible piece of an appearance lasts behind the mask; an appearance that is
+visible in several pieces needs --pieces. A mask is never changed: privid.drop_mask withdraws it, and its name stays taken."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import cv2
+import numpy as np
+import psycopg
+
+from .options import data_option
+from .stack import Stack
+from .terminal import CommandFailed
+
+__all__ = ["SUMMARY", "arguments", "run"]
+
+SUMMARY = "offer the tables of a camera a mask, made from an image"
+_DARK = 128
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    data_option(parser)
+    parser.add_argument("-U", "--username", metavar="ROLE", default="owner", help="role that owns the camera (default: owner)")
+    parser.add_argument("--rho", metavar="RHO", required=True, help="the longest visible piece behind the mask, for example 10s")
+    parser.add_argument("--pieces", metavar="N", type=int, default=1, help="visible pieces of one appearance (default: 1)")
+    parser.add_argument("camera", metavar="CAMERA", help="the camera")
+    parser.add_argument("name", metavar="NAME", help="name of the mask")
+    parser.add_argument("image", metavar="IMAGE", type=Path, help="an image of the camera's size; dark pixels are masked")
+
+
+def run(options: argparse.Namespace) -> int:
+    stack = Stack(options.data)
+    if stack.postgres.pid() is None:
+        raise CommandFailed(f'the stack in "{stack.layout.data}" is not running', "Start it with privid up.")
+    content, share = _bitmap(options.image)
+    try:
+        with stack.postgres.connect(user=options.username) as connection:
+            connection.execute("SELECT privid.create_mask(%s, %s, %s, image => %b, pieces => %s)",
+                               (options.camera, options.name, options.rho, content, options.pieces))
+    except psycopg.Error as error:
+        raise CommandFailed(error.diag.message_primary or str(error).strip(), error.diag.message_hint) from None
+    print(f"mask {options.name} of camera {options.camera}: {share:.1%} of the picture is black, rho {options.rho}, "
+          f"pieces {options.pieces}")
+    return 0
+
+
+def _bitmap(path: Path) -> tuple[bytes, float]:
+    """The image as PBM, and how much of it is masked."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise CommandFailed(f'could not read "{path}": {error.strerror}') from None
+    picture = cv2.imdecode(np.frombuffer(content, dtype=np.uint8), cv2.IMREAD_GRAYSCALE) if content else None
+    if picture is None:
+        raise CommandFailed(f'"{path}" is not an image', "Use a PNG or another common format.")
+    dark = picture < _DARK
+    return b"P4\n%d %d\n" % dark.shape[::-1] + np.packbits(dark, axis=1).tobytes(), float(dark.mean())
