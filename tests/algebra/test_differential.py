@@ -8,7 +8,7 @@ from tests.verify.calculus_differential import Differential
 
 
 def test_what_is_not_protected_is_answered_as_postgresql_would(stack: Any) -> None:
-    differential = Differential(stack, seed=7, tables=("n1", "s3"))
+    differential = Differential(stack, seed=7, tables=("n1", "s3", "r1"))
     try:
         found = differential.compare(200)
     finally:

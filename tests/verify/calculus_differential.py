@@ -29,8 +29,8 @@ _PROGRAM = """#!/usr/bin/python3
 import json, sys
 ROWS = json.loads({rows!r})
 with open(sys.argv[1] + "/chunk.json") as file:
-    start = json.load(file)["start"]
-for plate, v, w, red, size in ROWS[start]:
+    facts = json.load(file)
+for plate, v, w, red, size in ROWS[facts["start"] + " " + facts["region"]]:
     print(json.dumps(dict(plate=plate, v=v, w=w, red=red, size=size)))
 """
 
@@ -80,16 +80,23 @@ class Differential:
         palette = Palette(self.rng)
         palette.plates, palette.v = ["A", "B", "C", "D"], [-7.0, 0.0, 1.0, 2.0, 5.0, 7.5, 30.0]
         palette.w, palette.sizes, palette.red = [-2.0, 0.0, 1.0, 4.0], list(SIZES), (True, False)
-        rows: list[tuple[Row, ...]] = [palette.chunk(site, 0.8) for _ in range(site.count)]
-        table = json.dumps(dict(zip(site.moments, rows, strict=True)))
+        rows: list[tuple[Row, ...]] = [palette.chunk(site, 0.8) for _ in site.runs]
+        runs = [(moment, region) for moment, (_, region) in zip(site.moments, site.runs, strict=True)]
+        table = json.dumps({f"{moment} {region}": output for (moment, region), output in zip(runs, rows, strict=True)})
         self.stack.executable(f"verify_{site.name}", _PROGRAM.format(rows=table))
+        if site.mask:
+            self.stack.run("SELECT privid.create_mask('verify_open', %s, '0s', ARRAY[%s::polygon])", site.name, _polygon(site.strip(3)),
+                           user="owner")
+        if site.regions:
+            shapes = {region: _polygon(site.strip(i)) for i, region in enumerate(site.regions)}
+            self.stack.run("SELECT privid.create_regions('verify_open', %s, %s)", site.name, json.dumps(shapes), user="owner")
         options = {**site.options, "executable": f"verify_{site.name}", "timeout": "400ms"}
         listed = ", ".join(f'"{name}" \'{value}\'' for name, value in options.items())
         connection.execute(f"CREATE FOREIGN TABLE open.{site.name} ({COLUMNS}) SERVER verify_open OPTIONS ({listed})".encode())
         connection.execute(f"CREATE TABLE plain.{site.name} ({COLUMNS})".encode())
         with connection.cursor() as cursor:
-            cursor.executemany(f"INSERT INTO plain.{site.name} VALUES (%s, %s, %s, %s, %s, %s)".encode(),
-                               [(moment, *row) for moment, chunk in zip(site.moments, rows, strict=True) for row in chunk])
+            cursor.executemany(f"INSERT INTO plain.{site.name} VALUES (%s, %s, %s, %s, %s, %s, %s)".encode(),
+                               [(*run, *row) for run, output in zip(runs, rows, strict=True) for row in output])
 
     def close(self) -> None:
         self.connection.close()
@@ -121,6 +128,10 @@ class Differential:
                 found.equal += 1
                 found.forms.update(query.forms)
         return found
+
+
+def _polygon(corners: Sequence[tuple[float, float]]) -> str:
+    return "(" + ",".join(f"({x},{y})" for x, y in corners) + ")"
 
 
 def compared(query: Query, released: list[tuple[Any, ...]], ordinary: list[tuple[Any, ...]]) -> str | None:

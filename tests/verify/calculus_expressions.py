@@ -115,5 +115,10 @@ class Expressions:
         if self.chance(p * 0.3) and rel.of("time"):
             conditions.append(self.trusted(rel))
             forms.add("where on chunk")
+        if self.chance(p * 0.4) and any(c.name == "region" for c in rel.cols):
+            conditions.append(self.rng.choice(("region = 'a'", "region IN ('a', 'c')", "region <> 'a'",
+                                               "NOT region = ANY (ARRAY['b', 'c'])",
+                                               *([f"(region = 'a' OR {self.trusted(rel)})"] if rel.of("time") else []))))
+            forms.add("where on region")
         self.rng.shuffle(conditions)
         return (f" WHERE {' AND '.join(conditions)}" if conditions else ""), frozenset(forms)

@@ -61,7 +61,7 @@ class Query:
 
     def true(self, columns: Sequence[str] | None = None) -> str:
         """Over the ordinary tables, for each world z.world."""
-        return TABLE.sub(r"(SELECT chunk, plate, v, w, red, size FROM truth_\1 WHERE world = z.world)", self.sql(columns))
+        return TABLE.sub(r"(SELECT chunk, region, plate, v, w, red, size FROM truth_\1 WHERE world = z.world)", self.sql(columns))
 
     def over(self, prefix: str, columns: Sequence[str] | None = None) -> str:
         """Over tables with a prefix."""

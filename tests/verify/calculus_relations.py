@@ -17,6 +17,8 @@ __all__ = ["TABLE", "Relations"]
 TABLE = re.compile(r"@(\w+)@")
 
 BASE = (Col("chunk", "time"), Col("plate", "text"), Col("v", "num"), Col("w", "num"), Col("red", "bool"), Col("size", "enum"))
+#: trusted, like a bin of time
+REGION = Col("region", "bin")
 
 
 @dataclass
@@ -37,7 +39,9 @@ class Relations(Expressions):
         name = self.rng.choice(list(self.tables))
         site = TABLES[name]
         stride = "+" if site.step > site.size else "-" if site.step < site.size else "0"
-        return Rel(f"@{name}@", BASE, frozenset({"table", f"stride {stride}"} | ({"pad"} if site.pad else set())))
+        views = (("pad", site.pad), ("mask", site.mask), ("regions", site.regions))
+        forms = {"table", f"stride {stride}", *(form for form, there in views if there)}
+        return Rel(f"@{name}@", (REGION, *BASE) if site.regions else BASE, frozenset(forms))
 
     def relation(self, depth: int) -> Rel:
         if depth == 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -244,10 +244,10 @@ def _reductions(pair: Pair) -> list[Pair]:
             continue
         for j, (one, other) in enumerate(zip(pair.before[table], pair.after[table], strict=True)):
             if one == other and one:
-                found.append(Pair(pair.camera, pair.first, _without(pair.before, table, j, ()), _without(pair.after, table, j, ())))
+                found.append(replace(pair, before=_without(pair.before, table, j, ()), after=_without(pair.after, table, j, ())))
             elif one != other:
-                found += [Pair(pair.camera, pair.first, _without(pair.before, table, j, one[:-1]), pair.after)] if one else []
-                found += [Pair(pair.camera, pair.first, pair.before, _without(pair.after, table, j, other[:-1]))] if other else []
+                found += [replace(pair, before=_without(pair.before, table, j, one[:-1]))] if one else []
+                found += [replace(pair, after=_without(pair.after, table, j, other[:-1]))] if other else []
     return found
 
 
@@ -265,7 +265,7 @@ def _costs(plan: Plan, camera: str) -> list[Step]:
     uses = [use for use in plan.uses if use.table.camera.name == f"verify_{camera}" and use.chunks]
     frames = CAMERAS[camera].frames
     if plan.linear and uses:
-        exact = shares([Use.of(use.table.grid, use.chunks, frames) for use in uses], 0, frames)
+        exact = shares([Use.of(use.table.grid, use.chunks, use.table.r, use.table.pieces, frames) for use in uses], 0, frames)
         if exact is not None:
             return exact
     return [(lo - frames + 1, hi, Fraction(1)) for use in uses for lo, hi in use.frame_spans()]

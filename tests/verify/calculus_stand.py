@@ -33,7 +33,7 @@ from privid.engine.wire import Malformed, pack_json, parse_body, read_message
 from privid.errors import EngineUnavailable, PrividError
 from privid.ledger import make_evaluate
 from privid.ledger.pool import Pool
-from privid.model import Evaluate, Executable, Footage, Key, Plan, Span, Table, VideoFile
+from privid.model import Evaluate, Executable, Footage, Key, Mask, Plan, Region, Regions, Span, Table, VideoFile
 from privid.video.chunking import make_grid
 
 from .calculus_world import CAMERAS, COLUMNS, FPS, FRAMES, KIND, PUBLIC, SIZES, STARTS, TABLES
@@ -56,13 +56,26 @@ class Claim:
     shown: dict[str, Any]  # the object "Privid" of EXPLAIN
 
 
+class Offers:
+    """The masks and regions of the tables, each under its table's name."""
+
+    def mask(self, camera: str, name: str) -> Mask:
+        frames, pieces = TABLES[name].mask or (0, 1)
+        return Mask(name, Fraction(frames, FPS), pieces, (TABLES[name].strip(3),))
+
+    def regions(self, camera: str, name: str) -> Regions:
+        site = TABLES[name]
+        return Regions(name, "hard" if site.hard else "soft", site.straddle,
+                       tuple(Region(region, site.strip(i)) for i, region in enumerate(site.regions)))
+
+
 class Explainer:
     """An engine that answers hello, checks of definitions, and whether and how a statement would be released."""
 
     def __init__(self, path: Path, conninfo: str) -> None:
         self.asked: list[tuple[dict[str, Any], Plan]] = []
         self.path = path
-        self.sources = Sources(lambda source, fps: _FOOTAGE, make_grid, lambda owner, name: _EXECUTABLE)
+        self.sources = Sources(lambda source, fps: _FOOTAGE, make_grid, lambda owner, name: _EXECUTABLE, Offers())
         self._pool = Pool(conninfo)
         self._known: dict[Any, list[Key]] = {}
         self._socket = socket.socket(socket.AF_UNIX)
@@ -155,7 +168,7 @@ class Stand:
         self.claims.execute("SET privid.epsilon = 1")
         self.truth.execute("SET jit = off; SET max_parallel_workers_per_gather = 0; SET search_path = verify, public")
         self.claims.execute("SET search_path = verify, public")
-        columns = f"world int, chunk timestamptz, plate text, v float8, w float8, red boolean, size {KIND}"
+        columns = f"world int, chunk timestamptz, region text, plate text, v float8, w float8, red boolean, size {KIND}"
         for name in TABLES:
             self.truth.execute(f"CREATE TEMP TABLE truth_{name} ({columns})".encode())
             self.truth.execute(f"CREATE INDEX ON pg_temp.truth_{name} (world)".encode())

@@ -1,19 +1,20 @@
 """Cameras, tables and rows for verifying the calculus: small grids, every kind of stride, and neighbours of every kind.
 
-A world is what the executables output for one video: a list of rows for each chunk of each table. Two worlds are neighbours when they
-differ only in chunks that read a frame of one segment of one camera.
+A world is what the executables output for one video: a list of rows for each run of each table, which is a chunk or a region of a chunk.
+Two worlds are neighbours when they differ only in runs in which one event is visible: it lies in one segment of one camera, behind a mask in
+a few shorter pieces of it, and in as many regions as their boundary allows.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 
 __all__ = ["CAMERAS", "COLUMNS", "FPS", "FRAMES", "KIND", "PLATES", "PUBLIC", "SIZES", "STARTS", "TABLES", "Pair", "Row", "Site", "World",
-           "copy_text", "fresh_pair", "mutated", "touched"]
+           "copy_text", "fresh_pair", "mutated", "touched", "visible"]
 
 STARTS = datetime(2026, 3, 1, 6, 0, tzinfo=UTC)
 FPS = 10
@@ -21,11 +22,11 @@ FRAMES = 400
 
 #: plate, v, w, red, size
 Row = tuple[str, float, float, bool, str]
-#: for each table, for each chunk, its rows
+#: for each table, for each run, its rows
 World = dict[str, tuple[tuple[Row, ...], ...]]
 
 KIND = "verify_size"
-COLUMNS = (f"chunk timestamptz, plate text DEFAULT '', v float8 DEFAULT 0, w float8 DEFAULT 0, red boolean DEFAULT false, "
+COLUMNS = (f"chunk timestamptz, region text, plate text DEFAULT '', v float8 DEFAULT 0, w float8 DEFAULT 0, red boolean DEFAULT false, "
            f"size {KIND} DEFAULT 'small'")
 
 PLATES = ("A", "B", "C", "D", "E", "F")
@@ -56,7 +57,7 @@ CAMERAS = {"north": Policy(3, 1), "south": Policy(7, 2)}
 
 @dataclass(frozen=True)
 class Site:
-    """A foreign table: its grid in frames, and how many rows a chunk may have."""
+    """A foreign table: its grid in frames, how many rows a chunk may have, and what of the picture it shows."""
 
     name: str
     camera: str
@@ -66,18 +67,32 @@ class Site:
     step: int
     max_rows: int
     pad: bool = False
+    mask: tuple[int, int] | None = None  # frames of a visible piece, and how many pieces an event has
+    regions: tuple[str, ...] = ()
+    hard: bool = False
+    straddle: int = 1
+
+    @cached_property
+    def runs(self) -> tuple[tuple[int, str], ...]:
+        """Chunk and region of each run."""
+        return tuple((j, region) for j in range(self.count) for region in self.regions or ("",))
 
     @cached_property
     def moments(self) -> tuple[str, ...]:
-        """The column chunk."""
-        return tuple((STARTS + timedelta(seconds=(self.first + j * self.step) / FPS)).isoformat() for j in range(self.count))
+        """The column chunk, for each run."""
+        return tuple((STARTS + timedelta(seconds=(self.first + j * self.step) / FPS)).isoformat() for j, _ in self.runs)
 
     @property
     def options(self) -> dict[str, str]:
         last = self.first + (self.count - 1) * self.step + self.size
         return {"executable": "rows", "begin": _moment(self.first), "end": _moment(last), "chunk": f"{self.size}/{FPS} s",
                 "stride": f"{self.step - self.size}/{FPS} s", "timeout": "500ms", "max_rows": str(self.max_rows),
-                "pad": "on" if self.pad else "off"}
+                "pad": "on" if self.pad else "off",
+                **({"mask": self.name} if self.mask else {}), **({"regions": self.name} if self.regions else {})}
+
+    def strip(self, region: int) -> tuple[tuple[float, float], ...]:
+        """The shape of a region, and of a mask: a part of a picture of 16 x 16 pixels."""
+        return (4.0 * region, 0.0), (4.0 * region + 4, 0.0), (4.0 * region + 4, 16.0), (4.0 * region, 16.0)
 
 
 def _moment(frame: int) -> str:
@@ -91,6 +106,11 @@ TABLES = {site.name: site for site in (
     Site("s1", "south", 0, 6, 10, 10, 1),
     Site("s2", "south", 5, 10, 2, 5, 1, pad=True),
     Site("s3", "south", 10, 7, 6, 4, 3),
+    Site("m1", "south", 0, 12, 2, 2, 1, mask=(2, 2)),
+    Site("m2", "south", 4, 8, 3, 2, 2, mask=(3, 1), pad=True),
+    Site("r1", "north", 0, 5, 2, 2, 1, regions=("a", "b"), hard=True),
+    Site("r2", "north", 2, 7, 1, 1, 1, regions=("a", "b", "c"), straddle=2),
+    Site("r3", "south", 0, 5, 4, 5, 1, regions=("a", "b"), mask=(2, 1)),
 )}
 
 
@@ -100,14 +120,32 @@ def touched(site: Site, first: int, frames: int) -> list[int]:
             if site.first + j * site.step <= first + frames - 1 and first <= site.first + j * site.step + site.size - 1]
 
 
+def visible(rng: random.Random, site: Site, first: int, frames: int) -> frozenset[int]:
+    """Runs in which some event in the segment can be seen: where it lies behind a mask and in which regions is for the event to choose."""
+    pieces = [(first, frames)]
+    if site.mask is not None:
+        length = min(site.mask[0], frames)
+        pieces = [(first + rng.randint(0, frames - length), length) for _ in range(site.mask[1])]
+    met = sorted({j for start, length in pieces for j in touched(site, start, length)})
+    if not site.regions:
+        return frozenset(met)
+    width = len(site.regions)
+    if site.hard:
+        own = rng.randrange(width)
+        return frozenset(j * width + own for j in met)
+    most = min(site.straddle, width) if site.size == 1 else width
+    return frozenset(j * width + region for j in met for region in rng.sample(range(width), most))
+
+
 @dataclass(frozen=True)
 class Pair:
-    """Neighbouring worlds, and the segment in which they differ."""
+    """Neighbouring worlds, the segment in which they differ, and the runs of each table in which its event can be seen."""
 
     camera: str
     first: int
     before: World
     after: World
+    seen: dict[str, frozenset[int]]
 
 
 class Palette:
@@ -156,14 +194,14 @@ def fresh_pair(rng: random.Random, tables: Sequence[str]) -> Pair:
     quiet, left, right = rng.choice((0.0, 0.0, *_FILLS)), rng.choice(_FILLS), rng.choice(_FILLS)
     before: World = {}
     after: World = {}
+    seen = {site.name: visible(rng, site, first, policy.frames) if site.camera == camera else frozenset[int]() for site in sites}
     for site in sites:
-        one = [background.chunk(site, quiet) for _ in range(site.count)]
+        one = [background.chunk(site, quiet) for _ in site.runs]
         other = list(one)
-        if site.camera == camera:
-            for j in touched(site, first, policy.frames):
-                one[j], other[j] = old.chunk(site, left), new.chunk(site, right)
+        for j in seen[site.name]:
+            one[j], other[j] = old.chunk(site, left), new.chunk(site, right)
         before[site.name], after[site.name] = tuple(one), tuple(other)
-    return Pair(camera, first, before, after)
+    return Pair(camera, first, before, after, seen)
 
 
 def _segment(rng: random.Random, sites: Sequence[Site], frames: int) -> int:
@@ -178,21 +216,20 @@ def mutated(rng: random.Random, pair: Pair, tables: Sequence[str]) -> Pair:
     """A pair not far from another: some chunks of it are changed, copied or swapped; outside the segment in both worlds alike."""
     before = {t: list(pair.before[t]) for t in tables}
     after = {t: list(pair.after[t]) for t in tables}
-    frames = CAMERAS[pair.camera].frames
     palette = Palette(rng)
     known = [row for t in tables for chunk in (*before[t], *after[t]) for row in chunk]
     for _ in range(rng.choice((1, 1, 2, 3))):
         site = TABLES[rng.choice(tables)]
-        inside = touched(site, pair.first, frames) if site.camera == pair.camera else []
+        inside = pair.seen[site.name]
         if inside and rng.random() < 0.7:
-            j, side = rng.choice(inside), rng.choice((before, after))
+            j, side = rng.choice(sorted(inside)), rng.choice((before, after))
             side[site.name][j] = _changed(rng, site, side[site.name][j], palette, known)
         else:
-            outside = [j for j in range(site.count) if j not in inside]
+            outside = [j for j in range(len(site.runs)) if j not in inside]
             if outside:
                 j = rng.choice(outside)
                 before[site.name][j] = after[site.name][j] = _changed(rng, site, before[site.name][j], palette, known)
-    return Pair(pair.camera, pair.first, {t: tuple(c) for t, c in before.items()}, {t: tuple(c) for t, c in after.items()})
+    return replace(pair, before={t: tuple(c) for t, c in before.items()}, after={t: tuple(c) for t, c in after.items()})
 
 
 def _changed(rng: random.Random, site: Site, chunk: tuple[Row, ...], palette: Palette, known: list[Row]) -> tuple[Row, ...]:
@@ -217,7 +254,7 @@ def _touched_up(rng: random.Random, row: Row, palette: Palette) -> Row:
     return (*row[:field], other[field], *row[field + 1:])  # type: ignore[return-value]
 
 
-def copy_text(site: Site, world: int, chunks: Iterable[Sequence[Row]]) -> str:
-    """Lines for COPY: world, chunk, plate, v, w, red, size."""
-    return "".join(f"{world}\t{moment}\t{plate}\t{v}\t{w}\t{red}\t{size}\n"
-                   for moment, rows in zip(site.moments, chunks, strict=True) for plate, v, w, red, size in rows)
+def copy_text(site: Site, world: int, runs: Iterable[Sequence[Row]]) -> str:
+    """Lines for COPY: world, chunk, region, plate, v, w, red, size."""
+    return "".join(f"{world}\t{moment}\t{region}\t{plate}\t{v}\t{w}\t{red}\t{size}\n"
+                   for moment, (_, region), rows in zip(site.moments, site.runs, runs, strict=True) for plate, v, w, red, size in rows)
