@@ -1,8 +1,8 @@
 """Cameras, tables and rows for verifying the calculus: small grids, every kind of stride, and neighbours of every kind.
 
 A world is what the executables output for one video: a list of rows for each run of each table, which is a chunk or a region of a chunk.
-Two worlds are neighbours when they differ only in runs in which one event is visible: it lies in one segment of one camera, behind a mask in
-a few shorter pieces of it, and in as many regions as their boundary allows.
+Two worlds are neighbours when they differ only in runs in which one event is visible: it lies in one segment of one camera, behind a mask
+in a few shorter pieces of it, and in as many regions as their boundary allows.
 """
 
 from __future__ import annotations
