@@ -56,8 +56,9 @@ class Programs:
 def describe(table: Table, chunk: int, region: int, folder: Path) -> None:
     """Write what a program is told about its chunk."""
     camera, seen = table.camera, cutout(table, region)
+    place = None if table.regions is None else {"left": seen.left, "top": seen.top}
     write_chunk_json(folder, start=camera.moment(table.grid.frames(chunk)[0]), fps=camera.footage.fps, camera=camera.name,
-                     region=table.region_names[region], width=seen.width, height=seen.height, frames=table.grid.size)
+                     region=table.region_names[region], width=seen.width, height=seen.height, frames=table.grid.size, metadata=place)
 
 
 def weigh(table: Table, limits: Limits) -> int:

@@ -123,6 +123,21 @@ def test_a_region_shows_its_own_pixels_and_nothing_else(scene: World) -> None:
     assert scene.rows("SELECT count(*) FROM by_quarter WHERE named = region") == [(8,)]
 
 
+def test_a_dump_that_brings_its_masks_after_its_tables_can_be_restored(scene: World, unique: Callable[[str], str]) -> None:
+    """As pg_restore does it: a superuser, with check_function_bodies off. Without it the same definition is refused."""
+    name, told = unique("restored"), list[str]()
+    definition = (f"CREATE FOREIGN TABLE analyst.{name} ({COLUMNS}) SERVER scene OPTIONS (executable 'seen', begin '2026-03-01 06:00+00', "
+                  "\"end\" '2026-03-01 06:00:02+00', chunk '1s', timeout '400ms', max_rows '1', mask 'not_yet')")
+    with scene.connect("privid") as connection:
+        connection.add_notice_handler(lambda notice: told.append(notice.message_primary or ""))
+        with pytest.raises(psycopg.Error, match='mask "not_yet" of camera "scene" does not exist'):
+            connection.execute(definition.encode())
+        connection.execute("SET check_function_bodies = off")
+        connection.execute(definition.encode())
+        connection.execute(f"DROP FOREIGN TABLE analyst.{name}".encode())
+    assert 'mask "not_yet" of camera "scene" does not exist' in told
+
+
 def explained(world: World, statement: str, **settings: str) -> dict[str, Any]:
     return plan_of(world.rows(f"EXPLAIN (FORMAT JSON) {statement}", **settings)[0][0])
 
