@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
     content, share = _bitmap(options.image)
     try:
         with stack.postgres.connect(user=options.username) as connection:
-            connection.execute("SELECT privid.create_mask(%s, %s, %s, image => %b, pieces => %s)",
+            connection.execute("SELECT privid.create_mask(%s, %s, rho => %s, image => %b, pieces => %s)",
                                (options.camera, options.name, options.rho, content, options.pieces))
     except psycopg.Error as error:
         raise CommandFailed(error.diag.message_primary or str(error).strip(), error.diag.message_hint) from None

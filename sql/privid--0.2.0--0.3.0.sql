@@ -208,8 +208,8 @@ END
 $$;
 COMMENT ON FUNCTION privid.check_shape(polygon, text) IS 'refuses a polygon that has no inside, or corners nowhere';
 
-CREATE FUNCTION privid.create_mask(camera text, name text, rho text, shapes polygon[] DEFAULT '{}', image bytea DEFAULT NULL,
-                                   pieces integer DEFAULT 1) RETURNS text
+CREATE FUNCTION privid.create_mask(camera text, name text, shapes polygon[] DEFAULT '{}', rho text DEFAULT NULL, pieces integer DEFAULT 1,
+                                   image bytea DEFAULT NULL) RETURNS text
   LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
@@ -230,6 +230,7 @@ BEGIN
   END IF;
   SELECT o.option_value INTO whole
     FROM pg_foreign_server s, pg_options_to_table(s.srvoptions) o WHERE s.srvname::text = camera AND o.option_name = 'rho';
+  rho := coalesce(rho, whole);  -- nobody is visible for longer than without the mask
   IF privid.read_seconds(rho) IS NULL OR privid.read_seconds(rho) < 0 THEN
     RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('invalid value for the rho of a mask: "%s"', rho),
       HINT = 'Write a duration as a number and a unit: us, ms, s, min, h or d, for example 5s.';
@@ -288,7 +289,7 @@ BEGIN
   RETURN digest;
 END
 $$;
-COMMENT ON FUNCTION privid.create_mask(text, text, text, polygon[], bytea, integer) IS 'offers tables of a camera a mask, with the rho that holds behind it; returns the SHA-256 of what it covers';
+COMMENT ON FUNCTION privid.create_mask(text, text, polygon[], text, integer, bytea) IS 'offers tables of a camera a mask, with the rho that holds behind it; returns the SHA-256 of what it covers';
 
 CREATE FUNCTION privid.drop_mask(camera text, name text) RETURNS void
   LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -429,9 +430,9 @@ COMMENT ON FUNCTION privid.carry_masks() IS 'trigger that lets masks and regions
 CREATE TRIGGER carry_masks AFTER UPDATE OF camera OR DELETE ON privid.camera_state FOR EACH ROW EXECUTE FUNCTION privid.carry_masks();
 COMMENT ON TRIGGER carry_masks ON privid.camera_state IS 'masks and regions follow a camera that is renamed, and go with one that is dropped';
 
-REVOKE EXECUTE ON FUNCTION privid.create_mask(text, text, text, polygon[], bytea, integer), privid.drop_mask(text, text),
+REVOKE EXECUTE ON FUNCTION privid.create_mask(text, text, polygon[], text, integer, bytea), privid.drop_mask(text, text),
   privid.create_regions(text, text, jsonb, text, integer), privid.drop_regions(text, text), privid.carry_masks() FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION privid.create_mask(text, text, text, polygon[], bytea, integer), privid.drop_mask(text, text),
+GRANT EXECUTE ON FUNCTION privid.create_mask(text, text, polygon[], text, integer, bytea), privid.drop_mask(text, text),
   privid.create_regions(text, text, jsonb, text, integer), privid.drop_regions(text, text) TO privid_owner;
 GRANT SELECT ON privid.masks, privid.regions TO PUBLIC;
 GRANT SELECT ON privid.mask_store, privid.region_store TO privid_engine;

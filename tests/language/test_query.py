@@ -142,7 +142,6 @@ def test_a_table_that_cannot_be_made_is_shown_where_its_reason_stands(desk: Desk
             ("BY TIME 1sec", "BY TIME 0.25sec", "3:11", "chunk"),
             ("BEGIN 03-01-2026", "BEGIN 03-01-2025", "2:{begin}", "window is outside the recording"),
             ("STRIDE 0sec INTO", "STRIDE 0sec WITH MASK sky INTO", "3:38", 'mask "sky" of camera'),
-            ("STRIDE 0sec INTO", "STRIDE 0sec BY REGION sky INTO", "3:38", 'regions "sky" of camera'),
             ("TIMEOUT 1sec", "TIMEOUT 1ms", "4:{timeout}", 'option "timeout"'),
             ("USING {executable}", "USING nothing", "4:22", 'executable "nothing" does not exist')]:
         head = FILE.replace(old, new)

@@ -52,6 +52,11 @@ def test_everybody_sees_what_an_owner_offers(campus: Database) -> None:
             ("campus", "halves", "west", "((0,0),(32,0),(32,48),(0,48))", "soft", 1)]
 
 
+def test_without_a_word_on_its_length_a_mask_promises_what_the_camera_does(campus: Database) -> None:
+    mask(campus, rho=None)
+    assert campus.rows("SELECT extract(epoch FROM rho)::float8, pieces FROM privid.masks") == [(0.4, 1)]
+
+
 def test_the_engine_reads_them_exactly(campus: Database) -> None:
     image = b"P4\n64 48\n" + bytes(range(256)) + bytes(128)
     mask(campus, rho="1/3 s", image=image)
@@ -100,7 +105,7 @@ def test_a_function_of_the_owner_gives_nobody_else_the_right(campus: Database) -
     """The one who asks counts, also inside a function that runs as the owner."""
     campus.rows("GRANT CREATE ON SCHEMA public TO olga")
     campus.rows("""CREATE FUNCTION public.lend() RETURNS text SECURITY DEFINER LANGUAGE sql
-                   AS $$ SELECT privid.create_mask('campus', 'lent', '0s', '{"((0,0),(9,0),(9,9))"}') $$""", user="olga")
+                   AS $$ SELECT privid.create_mask('campus', 'lent', '{"((0,0),(9,0),(9,9))"}', '0s') $$""", user="olga")
     try:
         with pytest.raises(errors.InsufficientPrivilege, match='must be owner of camera "campus"'):
             campus.rows("SELECT public.lend()", user="ana")
@@ -113,7 +118,7 @@ def test_a_function_of_the_owner_gives_nobody_else_the_right(campus: Database) -
     ({"camera": "nowhere"}, "42704", 'camera "nowhere" does not exist'),
     ({"rho": "0.5s"}, "22023", "rho of mask \"benches\" is 0.5s, but that of camera \"campus\" is 2/5s"),
     ({"rho": "-1s"}, "22023", 'invalid value for the rho of a mask: "-1s"'), ({"rho": "long"}, "22023", "rho"),
-    ({"rho": None}, "22023", "rho"), ({"pieces": 0}, "22023", "pieces"), ({"pieces": None}, "22023", "pieces"),
+    ({"pieces": 0}, "22023", "pieces"), ({"pieces": None}, "22023", "pieces"),
     ({"name": ""}, "22023", "name"), ({"name": "x" * 64}, "22023", "name"),
     ({"shapes": "{}"}, "22023", "covers nothing"), ({"shapes": None}, "22023", "covers nothing"),
     ({"shapes": '{"((0,0),(1,1))"}'}, "22023", "corners"), ({"shapes": '{"((0,0),(1,1),(Infinity,2))"}'}, "22023", "outside"),

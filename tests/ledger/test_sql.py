@@ -285,7 +285,7 @@ def test_a_dump_restored_elsewhere_keeps_budget_releases_and_executables(databas
     database.ledger.count_failures(camera(), {"crashed": 3})
     upload(database, "ana")
     database.rows("SELECT privid.grant_budget('campus', 'public', 0.9)", user="olga")
-    database.rows("SELECT privid.create_mask('campus', 'benches', '0.1s', '{\"((0,0),(9,0),(9,9.25))\"}', 'P4\n64 48\n' || %s)",
+    database.rows("SELECT privid.create_mask('campus', 'benches', '{\"((0,0),(9,0),(9,9.25))\"}', '0.1s', 1, 'P4\n64 48\n' || %s)",
                   bytes(range(256)) + bytes(128), user="olga")
     database.rows("SELECT privid.create_regions('campus', 'halves', %s, 'hard')",
                   '{"a": "((0,0),(9,0),(9,9))", "b": [[9,0],[18,0],[18,9]]}', user="olga")
@@ -339,7 +339,7 @@ def test_an_extension_of_0_1_0_is_upgraded_with_all_it_holds(server: Server, by_
         conn.execute("ALTER EXTENSION privid UPDATE")
         assert conn.execute("SELECT camera, event FROM privid.history").fetchall() == [("campus", "created")]
         assert conn.execute("SELECT starts, fps_numerator FROM privid.recordings").fetchall() == [(one.starts, 10)]
-        conn.execute("SELECT privid.create_mask('campus', 'benches', '0.4s', '{\"((0,0),(9,0),(9,9))\"}')")
+        conn.execute("SELECT privid.create_mask('campus', 'benches', '{\"((0,0),(9,0),(9,9))\"}', '0.4s')")
         assert conn.execute("SELECT camera, name FROM privid.masks").fetchall() == [("campus", "benches")]
     ledger = Ledger(server.conninfo(name, "privid_engine"))
     assert ledger.extension_version() == "0.3.0"

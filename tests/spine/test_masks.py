@@ -98,7 +98,7 @@ def scene(seen: World) -> World:
     quarters(world.stack.videos / "scene.mp4")
     world.stack.camera("scene", "scene.mp4", rho="0s")
     boxes = ", ".join(f'"{name}": "{polygon(*box)}"' for name, box in BOXES.items())
-    world.rows(f"SELECT privid.create_mask('scene', 'no_bright', '0s', shapes => '{{\"{polygon(*BOXES['ul'])}\"}}')", user="owner")
+    world.rows(f"SELECT privid.create_mask('scene', 'no_bright', rho => '0s', shapes => '{{\"{polygon(*BOXES['ul'])}\"}}')", user="owner")
     world.rows(f"SELECT privid.create_regions('scene', 'quarters', '{{{boxes}}}', 'hard')", user="owner")
     return world
 
@@ -166,7 +166,7 @@ def test_an_unknown_mask_is_told_with_the_nearest_and_a_withdrawn_one_answers_no
     assert unknown.value.diag.message_hint == 'Perhaps you meant "no_bright".'
     with pytest.raises(psycopg.Error, match='regions "quarter" of camera "scene" do not exist'):
         make(scene, name, "scene", regions="quarter")
-    scene.rows(f"SELECT privid.create_mask('scene', '{name}', '0s', '{{\"{polygon(0, 0, 9, 9)}\"}}')", user="owner")
+    scene.rows(f"SELECT privid.create_mask('scene', '{name}', '{{\"{polygon(0, 0, 9, 9)}\"}}', '0s')", user="owner")
     make(scene, name, "scene", mask=name)
     assert explained(scene, f"SELECT count(*) FROM {name}")["Slots"] == 2
     scene.rows(f"SELECT privid.drop_mask('scene', '{name}')", user="owner")
@@ -182,7 +182,7 @@ def plaza(seen: World) -> World:
     world.stack.camera("plaza", "plaza.mp4", rho="500ms", epsilon="1", k="2", quantum="20ms")
     shape = f"'{{\"{polygon(*BOXES['ul'])}\"}}'"
     for name, rho, pieces in (("short", "100ms", 1), ("torn", "100ms", 3), ("all", "0s", 1)):
-        world.rows(f"SELECT privid.create_mask('plaza', '{name}', '{rho}', {shape}, pieces => {pieces})", user="owner")
+        world.rows(f"SELECT privid.create_mask('plaza', '{name}', {shape}, '{rho}', {pieces})", user="owner")
         world.stack.table(f"plaza_{name}", "plaza", "seen", columns=COLUMNS, end="2026-03-01 06:00:02+00", chunk="100ms",
                           timeout="400ms", mask=name)
     halves = f'{{"left": "{polygon(0, 0, 32, 48)}", "right": "{polygon(32, 0, 64, 48)}"}}'
@@ -223,9 +223,9 @@ def test_masks_and_regions_of_one_camera_draw_on_one_budget(plaza: World) -> Non
 
 def test_a_mask_that_would_show_more_than_the_camera_protects_is_refused(plaza: World) -> None:
     with pytest.raises(psycopg.Error, match="rho of mask") as refused:
-        plaza.rows(f"SELECT privid.create_mask('plaza', 'more', '501ms', '{{\"{polygon(0, 0, 9, 9)}\"}}')", user="owner")
+        plaza.rows(f"SELECT privid.create_mask('plaza', 'more', '{{\"{polygon(0, 0, 9, 9)}\"}}', '501ms')", user="owner")
     assert refused.value.sqlstate == "22023" and "500ms" in str(refused.value)
     with pytest.raises(psycopg.Error, match="permission denied"):
-        plaza.rows(f"SELECT privid.create_mask('plaza', 'mine', '0s', '{{\"{polygon(0, 0, 9, 9)}\"}}')")
+        plaza.rows(f"SELECT privid.create_mask('plaza', 'mine', '{{\"{polygon(0, 0, 9, 9)}\"}}', '0s')")
     assert plaza.rows("SELECT name, extract(epoch FROM rho)::float8, pieces FROM privid.masks WHERE camera = 'plaza' ORDER BY 1") == [
         ("all", 0, 1), ("short", 0.1, 1), ("torn", 0.1, 3)]

@@ -85,7 +85,7 @@ class Differential:
         table = json.dumps({f"{moment} {region}": output for (moment, region), output in zip(runs, rows, strict=True)})
         self.stack.executable(f"verify_{site.name}", _PROGRAM.format(rows=table))
         if site.mask:
-            self.stack.run("SELECT privid.create_mask('verify_open', %s, '0s', ARRAY[%s::polygon])", site.name, _polygon(site.strip(3)),
+            self.stack.run("SELECT privid.create_mask('verify_open', %s, ARRAY[%s::polygon], '0s')", site.name, _polygon(site.strip(3)),
                            user="owner")
         if site.regions:
             shapes = {region: _polygon(site.strip(i)) for i, region in enumerate(site.regions)}
