@@ -58,12 +58,12 @@ def cutout(table: Table, region: int) -> Cutout:
     return _cut(table.mask, table.regions, region, footage.width, footage.height)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=128)
 def _cut(mask: Mask | None, regions: Regions | None, region: int, width: int, height: int) -> Cutout:
     black = np.zeros((height, width), dtype=np.bool_) if mask is None else mask_pixels(mask, width, height)
     if regions is None:
         return Cutout(0, 0, black)
-    own = region_pixels(regions, width, height)[region]
+    own = region_pixels(regions, region, width, height)
     rows, columns = np.flatnonzero(own.any(axis=1)), np.flatnonzero(own.any(axis=0))
     top, bottom, left, right = int(rows[0]), int(rows[-1]) + 1, int(columns[0]), int(columns[-1]) + 1
     return Cutout(top, left, (black | ~own)[top:bottom, left:right])

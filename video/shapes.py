@@ -21,17 +21,16 @@ __all__ = ["Pixels", "inside", "mask_pixels", "read_bitmap", "region_pixels", "s
 Pixels = NDArray[np.bool_]  # height x width
 
 
-@lru_cache(maxsize=256)
 def inside(shape: Polygon, width: int, height: int) -> Pixels:
-    """The pixels of a polygon. The result is shared: do not write to it."""
+    """The pixels of a polygon."""
     found = np.zeros((height, width), dtype=np.bool_)
+    right = min(max(ceil(max(x for x, _ in shape)), 0), width)  # beyond it every row has been crossed an even number of times
     for one, other in zip(shape, (*shape[1:], shape[0]), strict=True):
         # from the upper end down, so that both polygons of a common edge compute the same numbers
         (x0, y0), (x1, y1) = sorted((one, other), key=lambda corner: (corner[1], corner[0]))
         for row in range(max(ceil(y0 - 0.5), 0), min(ceil(y1 - 0.5), height)):
             crossing = x0 + (row + 0.5 - y0) * (x1 - x0) / (y1 - y0)
-            found[row, min(max(ceil(crossing - 0.5), 0), width):] ^= True
-    found.flags.writeable = False
+            found[row, min(max(ceil(crossing - 0.5), 0), right):right] ^= True
     return found
 
 
@@ -45,9 +44,9 @@ def read_bitmap(content: bytes) -> Pixels:
     return np.unpackbits(packed, axis=1)[:, :width].astype(np.bool_)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=8)
 def mask_pixels(mask: Mask, width: int, height: int) -> Pixels:
-    """What a mask blacks out."""
+    """What a mask blacks out. The result is shared: it cannot be written to."""
     covered = np.zeros((height, width), dtype=np.bool_)
     if mask.bitmap is not None:
         bitmap = read_bitmap(mask.bitmap)
@@ -61,20 +60,20 @@ def mask_pixels(mask: Mask, width: int, height: int) -> Pixels:
     return covered
 
 
-def region_pixels(regions: Regions, width: int, height: int) -> list[Pixels]:
-    """The pixels of each region."""
-    found = [inside(part.shape, width, height) for part in regions.parts]
-    for part, pixels in zip(regions.parts, found, strict=True):
-        if not pixels.any():
-            raise InvalidValue(f'region "{part.name}" of regions "{regions.name}" has no pixel of the video, which has {width} x {height}',
-                               hint="Corners are in pixels from the upper left corner.")
+def region_pixels(regions: Regions, region: int, width: int, height: int) -> Pixels:
+    """The pixels of one region."""
+    part = regions.parts[region]
+    found = inside(part.shape, width, height)
+    if not found.any():
+        raise InvalidValue(f'region "{part.name}" of regions "{regions.name}" has no pixel of the video, which has {width} x {height}',
+                           hint="Corners are in pixels from the upper left corner.")
     return found
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def share_pixels(regions: Regions, width: int, height: int) -> bool:
     """Whether some pixel belongs to more than one region."""
     times = np.zeros((height, width), dtype=np.uint16)
-    for pixels in region_pixels(regions, width, height):
-        times += pixels
+    for region in range(len(regions.parts)):
+        times += region_pixels(regions, region, width, height)
     return bool(times.max() > 1)

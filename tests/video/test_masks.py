@@ -58,7 +58,7 @@ def test_regions_with_common_edges_share_no_pixel_and_leave_none_out() -> None:
                       for i, (one, other) in enumerate(zip(corners, corners[1:] + corners[:1], strict=True)))
         regions = Regions("cut", "soft", 1, parts)
         assert not share_pixels(regions, WIDTH, HEIGHT)
-        assert sum(pixels.sum() for pixels in region_pixels(regions, WIDTH, HEIGHT)) == WIDTH * HEIGHT
+        assert sum(region_pixels(regions, i, WIDTH, HEIGHT).sum() for i in range(4)) == WIDTH * HEIGHT
 
 
 def test_regions_that_overlap_are_seen_and_one_outside_of_the_picture_is_refused() -> None:
@@ -66,7 +66,7 @@ def test_regions_that_overlap_are_seen_and_one_outside_of_the_picture_is_refused
     assert share_pixels(Regions("r", "hard", 1, (left, right)), WIDTH, HEIGHT)
     assert not share_pixels(Regions("r", "hard", 1, (left, Region("right", box(33, 0, 64, 48)))), WIDTH, HEIGHT)
     with pytest.raises(InvalidValue, match=r'region "far" .* has no pixel'):
-        region_pixels(Regions("r", "hard", 1, (left, Region("far", box(64, 0, 99, 48)))), WIDTH, HEIGHT)
+        region_pixels(Regions("r", "hard", 1, (left, Region("far", box(64, 0, 99, 48)))), 1, WIDTH, HEIGHT)
 
 
 def bitmap(pixels: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> bytes:
