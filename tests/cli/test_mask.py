@@ -13,9 +13,11 @@ from privid.video.shapes import read_bitmap
 from tests.conftest import run_privid
 
 
-def test_what_is_dark_in_an_image_is_masked(stack: Any, unique: Callable[[str], str], tmp_path: Path) -> None:
+def test_what_is_dark_in_an_image_is_masked(stack: Any, unique: Callable[[str], str], make_video: Callable[..., Path],
+                                            tmp_path: Path) -> None:
     camera = unique("masked")
-    stack.camera(camera, "levels.mp4", rho="5s")
+    make_video(stack.videos / "masked.mp4", [7] * 60)
+    stack.camera(camera, "masked.mp4", rho="5s")
     picture = np.full((48, 64, 3), 255, dtype=np.uint8)
     picture[:24, 10:20] = (0, 0, 120)
     cv2.imwrite(str(tmp_path / "benches.png"), picture)
