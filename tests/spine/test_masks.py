@@ -112,6 +112,7 @@ def test_what_a_mask_covers_never_reaches_a_program(scene: World) -> None:
     make(scene, "masked", "scene", mask="no_bright")
     question = "SELECT count(*), sum(range(most, 0, 255)), sum(range(least, 0, 255)), sum(range(area, 0, 10000)) FROM {t}"
     assert scene.rows(question.format(t="bare")) == [(2, 2 * 200, 2 * 40, 2 * WIDTH * HEIGHT)]
+    assert scene.rows("SELECT region, count(*) FROM bare GROUP BY region") == [("", 2)]
     assert scene.rows(question.format(t="masked")) == [(2, 2 * 140, 0, 2 * WIDTH * HEIGHT)]
 
 
@@ -121,6 +122,11 @@ def test_a_region_shows_its_own_pixels_and_nothing_else(scene: World) -> None:
                       "FROM by_quarter GROUP BY region ORDER BY region") == [
         (name, 2, 2 * level, 2 * level, 2 * 32 * 24) for name, level in sorted(zip(BOXES, QUARTERS, strict=True))]
     assert scene.rows("SELECT count(*) FROM by_quarter WHERE named = region") == [(8,)]
+    # the column is for those who want it, and the runs are the same
+    scene.stack.table("by_quarter_too", "scene", "seen", columns=COLUMNS.replace("region text, ", ""), end="2026-03-01 06:00:02+00",
+                      timeout="400ms", regions="quarters")
+    assert explained(scene, "SELECT count(*) FROM by_quarter_too")["Slots"] == 0
+    assert scene.rows("SELECT count(*), sum(range(most, 0, 255)) FROM by_quarter_too") == [(8, 2 * sum(QUARTERS))]
 
 
 def test_a_dump_that_brings_its_masks_after_its_tables_can_be_restored(scene: World, unique: Callable[[str], str]) -> None:
