@@ -102,8 +102,10 @@ class Desk:
     def _read(self, use: TableUse) -> _Read:
         kind = self._programs.kind(use.table.executable)
         runs = use.runs()
-        begins = {chunk: moment for span in use.chunks for chunk, moment in zip(range(*span), chunk_moments(use.table, span), strict=True)}
-        moments = [begins[chunk] for chunk, _ in runs]
+        moments = [moment for span in use.chunks for moment in chunk_moments(use.table, span)]
+        if use.table.regions is not None:
+            begins = dict(zip((chunk for span in use.chunks for chunk in range(*span)), moments, strict=True))
+            moments = [begins[chunk] for chunk, _ in runs]
         return _Read(use, kind, runs, moments, chunk_keys(use.table, kind.value, self._programs.runtime_id, runs, moments))
 
     def explain(self, request: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
