@@ -67,6 +67,7 @@ class Hand:
         self._socket = ours
         self.started = 0.0
         self.over = False
+        self.end = 0.0
         self.deadline = 0.0  # when the gate must have said that the slot is over
         self._number = 0
 
@@ -75,7 +76,7 @@ class Hand:
 
     def book(self, begin: float, end: float, booked: Booked) -> None:
         """Ask for a slot."""
-        self.started, self.over, self.deadline = 0.0, False, end + _PATIENCE
+        self.started, self.over, self.end, self.deadline = 0.0, False, end, end + _PATIENCE
         self._number += 1
         turn = TURN.pack(self._number, round(begin * _NANO), round(end * _NANO), booked.word)
         try:
@@ -127,7 +128,7 @@ class OwnHand:
     """Where there can be no gate, the lane's thread begins slots itself, as well as it can, and kills at their end."""
 
     def __init__(self) -> None:
-        self.started = self.deadline = 0.0
+        self.started = self.end = self.deadline = 0.0
 
     @property
     def over(self) -> bool:
@@ -137,7 +138,7 @@ class OwnHand:
         return -1
 
     def book(self, begin: float, end: float, booked: Booked) -> None:
-        self.deadline = end
+        self.end = self.deadline = end
         _sleep_until(begin)
         for fd in booked.stamped:
             os.utime(fd, (0, 0))

@@ -212,7 +212,7 @@ class Run:
             pass
         if len(self._stdout) > self._limits.stdout:
             return Outcome.FLOODED
-        if code == 128 + signal.SIGKILL and hand.over:
+        if code == 128 + signal.SIGKILL and time.monotonic() >= hand.end:
             return Outcome.TIMED_OUT
         return Outcome.OK if code == 0 else Outcome.CRASHED
 

@@ -113,7 +113,7 @@ class WarmRun:
         if len(self._stdout) > self._limits.stdout:
             return Outcome.FLOODED
         code = os.waitstatus_to_exitcode(status)
-        if code == -signal.SIGKILL and hand.over:
+        if code == -signal.SIGKILL and time.monotonic() >= hand.end:
             return Outcome.TIMED_OUT
         return Outcome.OK if code == 0 else Outcome.CRASHED
 
