@@ -27,7 +27,7 @@ _FILES = ("read", "write", "readv", "writev", "pread64", "pwrite64", "preadv", "
           "creat", "close", "close_range", "stat", "fstat", "lstat", "newfstatat", "access", "faccessat", "faccessat2",
           "readlink", "readlinkat", "getdents", "getdents64", "mkdir", "mkdirat", "rmdir", "unlink", "unlinkat", "rename", "renameat",
           "renameat2", "link", "linkat", "symlink", "symlinkat", "truncate", "ftruncate", "fallocate", "chmod", "fchmod", "fchmodat",
-          "utime", "utimes", "utimensat", "futimesat", "dup", "dup2", "dup3", "umask", "getcwd", "chdir", "fchdir")
+          "dup", "dup2", "dup3", "umask", "getcwd", "chdir", "fchdir")
 _WAITING = ("poll", "ppoll", "select", "pselect6", "nanosleep", "clock_nanosleep", "pause", "restart_syscall")
 _PROCESS = ("fork", "vfork", "execve", "exit", "exit_group", "wait4", "waitid", "getpid", "getppid", "gettid", "getuid", "geteuid",
             "getgid", "getegid", "getresuid", "getresgid", "getgroups", "getpgrp", "getpgid", "setpgid", "getsid", "setsid",
@@ -38,9 +38,11 @@ _SIGNALS = ("rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "rt_sigpending", "
 _TIME = ("clock_gettime", "clock_getres", "gettimeofday", "time", "alarm", "setitimer", "getitimer")
 
 #: Nothing of a run outlives it, so there is nothing to make durable; on a shared disk these would feel others' writes.
-_PRETENDED = ("fsync", "fdatasync", "msync", "sync_file_range", "fadvise64")
+#: The times of files: whoever may write a file may set them to now, and /dev/null is one file for the whole machine.
+_PRETENDED = ("fsync", "fdatasync", "msync", "sync_file_range", "fadvise64", "utime", "utimes", "utimensat", "futimesat")
 #: Asked for by libraries that fall back to an allowed call when the kernel does not know this one.
 #: statx would tell when a file was made: when the frames of a chunk are written depends on how long earlier ones took to decode.
+#: It tells the number of a mount, too, which counts those of the whole machine.
 _NOT_THERE = ("statx", "clone3", "openat2", "execveat", "copy_file_range", "sendfile", "splice", "futex_waitv", "membarrier",
               "statfs", "fstatfs", "memfd_create", "io_uring_setup", "pidfd_open", "mseal", "pkey_alloc", "pkey_mprotect",
               "landlock_create_ruleset", "map_shadow_stack")

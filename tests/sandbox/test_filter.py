@@ -70,6 +70,8 @@ int main(void) {
     TRY("userfaultfd", syscall(SYS_userfaultfd, 1));
     TRY("bpf", syscall(SYS_bpf, 0, b, 16));
     TRY("perf", syscall(SYS_perf_event_open, b, 0, -1, -1, 0));
+    TRY("statx", syscall(SYS_statx, AT_FDCWD, "/tmp", 0, 0x1000, b));
+    TRY("times", syscall(SYS_utimensat, AT_FDCWD, "/dev/null", 0, 0));
     TRY("statfs", syscall(SYS_statfs, "/chunk", b));
     TRY("mincore", syscall(SYS_mincore, (long)b & ~4095L, 1, b));
     TRY("fadvise", syscall(SYS_fadvise64, file, 0, 0, 4));
@@ -98,7 +100,7 @@ int main(void) {
 
 ALLOWED = {"private futex wake", "private futex wake, high bits set", "private", "shared read-only"}
 #: Not EPERM, but an answer that libraries can live with, and one that tells nothing.
-OTHER = {"shared futex wait": errno.EAGAIN, "fadvise": 0, "memfd": errno.ENOSYS, "io_uring": errno.ENOSYS, "statfs": errno.ENOSYS,
+OTHER = {"shared futex wait": errno.EAGAIN, "fadvise": 0, "memfd": errno.ENOSYS, "io_uring": errno.ENOSYS, "statfs": errno.ENOSYS, "statx": errno.ENOSYS, "times": 0,
          "clone3": errno.ENOSYS, "pidfd": errno.ENOSYS}
 #: Refused by the kernel of itself, filter or no filter, in a sandbox without capabilities or a terminal.
 REFUSED_ANYHOW = {"fanotify", "bpf", "perf", "mount", "setns", "acct", "quota", "type into the terminal", "seccomp", "userfaultfd", "lease"}
