@@ -114,7 +114,7 @@ def next_pid() -> int:
 
 
 def have_children(bit: int) -> None:
-    for _ in range(30 * bit):
+    for _ in range(40 * bit):
         child = os.fork()
         if child == 0:
             signal.pause()

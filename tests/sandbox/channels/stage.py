@@ -51,7 +51,7 @@ for name, source in SOURCES.items():
     module.__package__ = "channels"
     sys.modules[module.__name__] = module
     exec(compile(source, name, "exec"), module.__dict__)
-CHANNELS = [channel for family in FAMILIES for channel in sys.modules["channels." + family].CHANNELS]
+ALL = [channel for family in FAMILIES for channel in sys.modules["channels." + family].CHANNELS]
 FACTS = sys.modules["channels.channel"].FACTS
 
 def tried(action, *arguments):
@@ -67,6 +67,7 @@ def process(chunk):
     yield work(int(chunk.frames[0, 0, 0, 0]))
 
 def work(pixel):
+    CHANNELS = [channel for channel in ALL if channel.name in FACTS["names"]]
     if (ROLE or ("receive" if pixel > 1 else "send")) == "send":
         time.sleep(max(0, FACTS["act"] - time.monotonic()))
         sent = {c.name: tried(c.send, pixel) for c in CHANNELS}
@@ -96,23 +97,22 @@ class Stage:
         self._disk = disk
         self._count = itertools.count(os.getpid() << 10)
         self._programs: dict[tuple[int, str, bool, Path], Program] = {}
-        self._made = max(path.lstat().st_ino for trial in self.lanes for path in trial.scratch.rglob("lane-*/*"))
 
-    def felt(self, placement: str, bit: int, *, warm: bool) -> dict[str, object]:
+    def felt(self, placement: str, bit: int, names: Iterable[str], *, warm: bool) -> dict[str, object]:
         """What the receiver says; tried again should the machine be too busy for it to be ready in time."""
         for slower in (1.0, 2.0, 4.0, 8.0):
-            found = self._felt(placement, bit, warm, slower)
+            found = self._felt(placement, bit, {"names": sorted(names)}, warm, slower)
             if found is not None:
                 return found
         raise AssertionError("a program was late each time")
 
-    def _felt(self, placement: str, bit: int, warm: bool, slower: float) -> dict[str, object] | None:
+    def _felt(self, placement: str, bit: int, facts: dict[str, Any], warm: bool, slower: float) -> dict[str, object] | None:
         one, other = self.lanes if placement != CHUNKS else (self.lanes[0], self.lanes[0])
         roles = ("", "") if placement == CHUNKS else ("send", "receive")
         programs = [self._program(trial, role, warm) for trial, role in zip((one, other), roles, strict=True)]
         self._ready(((one, programs[0]), (other, programs[1])), warm)
-        facts: dict[str, Any] = {"key": next(self._count), "lane": self._made,
-                                 "devices": {name: os.stat(name).st_mtime_ns for name in ("/dev/null", "/dev/zero", "/dev/urandom")}}
+        facts |= {"key": next(self._count),
+                  "devices": {name: Path(name).stat().st_mtime_ns for name in ("/dev/null", "/dev/zero", "/dev/urandom")}}
         begin = time.monotonic() + GUARD + 0.1
         for trial in self.lanes:
             for path in ("etc/hosts", "var"):
