@@ -1,9 +1,13 @@
-"""Frames that several jobs want are decoded once: the second to ask finds them on the shelf."""
+"""Frames that several jobs want are decoded once: the second to ask finds them on the shelf.
+
+Each gets a copy. One file for all would tell a program, by the number of its links and the time of its last change, when another's run over
+the same frames was cleared away, and so how much that had printed.
+"""
 
 from __future__ import annotations
 
-import os
 import secrets
+import shutil
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -22,7 +26,7 @@ _Key = tuple[Footage, int, int]
 
 
 class Shelf:
-    """Keeps frames as further links to the same file, while more than one job reads the same footage."""
+    """Keeps frames while more than one job reads the same footage."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -56,7 +60,7 @@ class Shelf:
         with self._turns[footage]:
             with self._lock:
                 if key in self._kept:
-                    os.link(self._kept[key][0], into / FRAMES_FILE)
+                    _copy(self._kept[key][0], into / FRAMES_FILE)
                     return
             read(first, count, into)
             self._keep(key, into / FRAMES_FILE)
@@ -65,7 +69,7 @@ class Shelf:
         with self._lock:
             self._directory.mkdir(mode=0o700, exist_ok=True)
             path = self._directory / secrets.token_hex(8)
-            os.link(frames, path)
+            _copy(frames, path)
             size = frames.stat().st_size
             self._kept[key] = path, size
             self._size += size
@@ -78,3 +82,8 @@ class Shelf:
         self._size -= size
         if not self._kept and self._directory.exists():
             self._directory.rmdir()
+
+
+def _copy(frames: Path, target: Path) -> None:
+    shutil.copyfile(frames, target)
+    target.chmod(0o644)

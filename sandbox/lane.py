@@ -23,9 +23,10 @@ from .chunk import CHUNK_FILE, FRAMES_FILE
 from .executable import Kind
 from .hands import HANDS, Hand, Hands, Late, OwnHand, Stop
 from .nurse import Nurse
+from .places import Pins, Places
 from .program import Program
 from .root import make_root, remove_tree
-from .run import Limits, Outcome, Run, RunResult
+from .run import Limits, Outcome, Run, RunResult, per_process
 from .runtime import DEFAULT_RUNTIME, Runtime, find_runtime
 from .users import SANDBOX_GID, claim_user
 from .warm import WarmRun
@@ -77,6 +78,8 @@ class Lane:
         self._roots[runtime.name] = self._copy(runtime)
         self._filter = self._directory / "filter"
         self._filter.write_bytes(system_calls.export())
+        self._places = Places(self._directory / "places")
+        self._pins = Pins() if self._as_root else None
         self._dead: queue.SimpleQueue[Run | None] = queue.SimpleQueue()
         self._undertaker = threading.Thread(target=self._bury, name=f"lane-{index}-undertaker", daemon=True)
         self._undertaker.start()
@@ -124,6 +127,7 @@ class Lane:
             mapped = self._check_readable(program.path, program.kind, chunk_dir)
             taken = self._nurse.take(program) if self._nurse is not None else None
             if taken is not None:
+                _bound(taken[1].seen.pid, self.limits, end - begin, mapped)
                 return self._run_warm(*taken, chunk_dir, begin, end, stop)
             return self._run_cold(program, chunk_dir, begin, end, mapped, stop)
 
@@ -191,6 +195,8 @@ class Lane:
             if self._undertaker.is_alive():
                 self._dead.put(None)
                 self._undertaker.join()
+                if self._pins is not None:
+                    self._pins.close()
                 if self._nurse is not None:
                     self._nurse.close()
                 if self._hands is not None:
@@ -212,9 +218,10 @@ class Lane:
         try:
             if self._hierarchy is not None:
                 group = self._hierarchy.create(name, memory=self.limits.memory, processes=self.limits.processes)
-            return Run(directory=self._directory, name=name, root=self._root_of(program.runtime), filter_file=self._filter,
-                       program=program, chunk=chunk_dir, limits=self.limits, cpu_seconds=cpu_seconds, mapped=mapped, group=group,
-                       user=(self.uid, self.gid) if self._as_root else None)
+            return Run(root=self._root_of(program.runtime), filter_file=self._filter, program=program, chunk=chunk_dir,
+                       limits=self.limits, cpu_seconds=cpu_seconds, mapped=mapped, group=group,
+                       user=(self.uid, self.gid) if self._as_root else None, place=self._places.take(),
+                       pins=None if self._pins is None else self._pins.turn())
         except (OSError, SandboxFailed) as error:
             if group is not None:
                 group.remove(patience=0)
@@ -261,6 +268,13 @@ def _allow_descriptors() -> None:
     wanted = 65536 if hard == resource.RLIM_INFINITY else min(hard, 65536)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _bound(pid: int, limits: Limits, seconds: float, mapped: int) -> None:
+    """The limits of a cold run for a child that was made with those of its zygote."""
+    for name, value in per_process(limits, limits.address_space, seconds, mapped).items():
+        with contextlib.suppress(ProcessLookupError):  # which will be seen
+            resource.prlimit(pid, getattr(resource, f"RLIMIT_{name}"), (value, value))
 
 
 def _attend(run: Run | WarmRun, hand: Hand | OwnHand, begin: float, end: float, stop: Stop | None) -> RunResult:

@@ -60,8 +60,16 @@ def load_chunk(directory: Path) -> Chunk:
     return Chunk(facts, frames)
 
 
+def settle_environment() -> None:
+    """The same order however the process was started, for programs that go through it."""
+    settled = sorted(os.environ.items())
+    os.environ.clear()
+    os.environ.update(settled)
+
+
 def load_process(file: Path) -> Any:
     """The module's process function; the module is importable as "executable" while it runs."""
+    settle_environment()
     spec = importlib.util.spec_from_file_location("executable", file)
     if spec is None or spec.loader is None:
         raise ImportError(f"cannot load {file}")

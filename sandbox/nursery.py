@@ -47,6 +47,7 @@ def main() -> None:
     if os.getppid() != parent:
         os._exit(1)
     syscalls.unshare(syscalls.NAMESPACE_FLAGS)
+    socket.sethostname("privid")  # as in a cold start
     _name_user(proc, order["uid"], order["gid"])
     inner = os.fork()
     if inner == 0:

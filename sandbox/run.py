@@ -31,9 +31,10 @@ from .cgroups import Group
 from .chunk import CHUNK_FILE, FRAMES_FILE
 from .command import sandbox_command
 from .hands import Booked, Hand, Late, OwnHand, Stop
+from .places import Place, empty
 from .program import Program
 
-__all__ = ["Limits", "Outcome", "Run", "RunResult", "prefer", "uncopied"]
+__all__ = ["Limits", "Outcome", "Run", "RunResult", "per_process", "prefer", "uncopied"]
 
 _MIB = 1024 * 1024
 
@@ -88,9 +89,14 @@ def uncopied(output: bytearray) -> bytes:
 class Run:
     """See the module's theory of operation. Used by one thread, which must live as long as the run: bubblewrap dies with it."""
 
-    def __init__(self, *, directory: Path, name: str, root: Path, filter_file: Path, program: Program, chunk: Path,
-                 limits: Limits, cpu_seconds: float, mapped: int, group: Group | None, user: tuple[int, int] | None) -> None:
+    def __init__(self, *, root: Path, filter_file: Path, program: Program, chunk: Path,
+                 limits: Limits, cpu_seconds: float, mapped: int, group: Group | None, user: tuple[int, int] | None, place: Place,
+                 pins: list[int] | None) -> None:
         self.group = group
+        self._root = root
+        self._place = place
+        self._pins = pins
+        self._tmp: int | None = None
         self._limits = limits
         #: How long decoding took depends on what other frames show: file times must say when the slot began and nothing else.
         self._stamped = (program.path, chunk, chunk / CHUNK_FILE, chunk / FRAMES_FILE)
@@ -101,11 +107,12 @@ class Run:
         with contextlib.ExitStack() as child_ends, contextlib.ExitStack() as own_ends:
             gate, self._gate = _pipe(child_ends, own_ends)
             self._status_fd, status = _pipe(own_ends, child_ends)
-            self._stdout_fd, stdout = _fifo(directory / f"{name}.out", own_ends, child_ends)
-            self._stderr_fd, stderr = _file(directory / f"{name}.err", own_ends, child_ends)
+            self._stdout_fd, stdout = _ends(place.output, os.O_NONBLOCK, 0, own_ends, child_ends)
+            self._stderr_fd, stderr = _ends(place.errors, 0, os.O_APPEND | os.O_TRUNC, own_ends, child_ends)
             seccomp = _opened(child_ends, os.open(filter_file, os.O_RDONLY | os.O_CLOEXEC))
-            command = sandbox_command(root=root, program=program, chunk=chunk, tmpfs_bytes=limits.tmpfs,
-                                      rlimits=self._rlimits(cpu_seconds, mapped), descriptors=(gate, status, seccomp))
+            bounds = per_process(limits, limits.address_space if group is not None else limits.memory, cpu_seconds, mapped)
+            command = sandbox_command(root=root, program=program, chunk=chunk, tmpfs_bytes=limits.tmpfs, bounds=bounds,
+                                      descriptors=(gate, status, seccomp))
             credentials = {} if user is None else {"user": user[0], "group": user[1], "extra_groups": []}
             try:
                 self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, cwd="/", env={},
@@ -130,16 +137,33 @@ class Run:
             if self.group is not None:
                 self.group.add(pid)
             prefer(pid, cores)
+            self._hold(pid, deadline)
         except ProcessLookupError:
             raise self._failure() from None
         except OSError as error:
             raise SandboxFailed(f"could not limit the sandbox: {error.strerror}") from None
+
+    def _hold(self, pid: int, deadline: float) -> None:
+        """Wait until the sandbox has its file systems, and hold on to them (see places.py)."""
+        home = self._root.stat()
+        with contextlib.suppress(FileNotFoundError, PermissionError):  # it has failed, which will be seen; or an ordinary user may not
+            while not os.path.samestat(Path(f"/proc/{pid}/root").stat(), home):
+                if time.monotonic() > deadline:
+                    return
+                time.sleep(0.001)
+            tmp = os.open(f"/proc/{pid}/root/tmp", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            self._own_ends.callback(os.close, tmp)
+            if os.fstat(tmp).st_dev != home.st_dev:
+                self._tmp = tmp
+                if self._pins is not None:
+                    self._pins += [os.dup(tmp), *(os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in ("mnt", "ipc"))]
 
     def book(self, hand: Hand | OwnHand, begin: float, end: float) -> None:
         """Have the program started when its slot begins."""
         with contextlib.ExitStack() as opened:
             kill, tasks = self.group.open_stroke(opened) if self.group is not None and self.group.stroke is not None else (-1, -1)
             stamped = [_opened(opened, os.open(path, os.O_RDONLY | os.O_CLOEXEC)) for path in self._stamped]
+            stamped += [fd for fd in (self._stdout_fd, self._stderr_fd, self._tmp) if fd is not None]
             hand.book(begin, end, Booked(b"!", self._gate, kill, tasks, stamped))
 
     def collect(self, hand: Hand | OwnHand, stop: Stop | None) -> Outcome:
@@ -198,9 +222,12 @@ class Run:
                 selector.select(10)
             os.close(self._pidfd)
             self._pidfd = None
+        if self._tmp is not None and self._pins is not None:
+            empty(self._tmp)
+            self._tmp = None
         self._own_ends.close()
-        if self.group is not None:
-            self.group.remove(patience=10)
+        if self.group is None or self.group.remove(patience=10):
+            self._place.free()
 
     def _ended(self, hand: Hand | OwnHand) -> Outcome:
         """The status pipe is closed: bubblewrap is gone, and what the program printed is all there."""
@@ -248,12 +275,11 @@ class Run:
         said = os.pread(self._stderr_fd, 1000, 0).decode(errors="replace").strip()
         return SandboxFailed("could not set up the sandbox", detail=said or None, hint="Run privid doctor to see what this machine lacks.")
 
-    def _rlimits(self, cpu_seconds: float, mapped: int) -> dict[str, int]:
-        """Limits of each process, in the terms of ulimit. The one on CPU time is only a backstop, should the engine die."""
-        limits = self._limits
-        address_space = (limits.address_space if self.group is not None else limits.memory) + mapped
-        return {"v": address_space // 1024, "p": limits.processes, "f": limits.tmpfs // 512, "n": limits.files, "c": 0, "l": 0,
-                "t": math.ceil(cpu_seconds) * (os.cpu_count() or 1) + 1}
+
+def per_process(limits: Limits, memory: int, cpu_seconds: float, mapped: int) -> dict[str, int]:
+    """Limits of each process of a run. The one on CPU time is only a backstop, should the engine die."""
+    return {"AS": (memory + mapped) // 1024 * 1024, "NPROC": limits.processes, "FSIZE": limits.tmpfs // 512 * 512, "NOFILE": limits.files,
+            "CORE": 0, "MEMLOCK": 0, "CPU": math.ceil(cpu_seconds) * (os.cpu_count() or 1) + 1}
 
 
 def _opened(stack: contextlib.ExitStack, fd: int) -> int:
@@ -266,22 +292,6 @@ def _pipe(readers: contextlib.ExitStack, writers: contextlib.ExitStack) -> tuple
     return _opened(readers, reader), _opened(writers, writer)
 
 
-def _fifo(path: Path, own: contextlib.ExitStack, child: contextlib.ExitStack) -> tuple[int, int]:
-    """A FIFO rather than a pipe: a pipe's inode number counts the pipes and sockets of the whole machine."""
-    os.mkfifo(path, 0o600)
-    try:
-        reader = _opened(own, os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
-        writer = _opened(child, os.open(path, os.O_WRONLY | os.O_CLOEXEC))
-    finally:
-        path.unlink()
-    return reader, writer
-
-
-def _file(path: Path, own: contextlib.ExitStack, child: contextlib.ExitStack) -> tuple[int, int]:
-    """A file rather than a FIFO: a program that prints debugging output is neither stopped by it nor costs the engine time."""
-    try:
-        writer = _opened(child, os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        reader = _opened(own, os.open(path, os.O_RDONLY | os.O_CLOEXEC))
-    finally:
-        path.unlink(missing_ok=True)
-    return reader, writer
+def _ends(path: Path, reading: int, writing: int, own: contextlib.ExitStack, child: contextlib.ExitStack) -> tuple[int, int]:
+    reader = _opened(own, os.open(path, os.O_RDONLY | reading | os.O_CLOEXEC))
+    return reader, _opened(child, os.open(path, os.O_WRONLY | writing | os.O_CLOEXEC))

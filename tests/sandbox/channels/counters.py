@@ -12,7 +12,7 @@ from pathlib import Path
 
 from .channel import FACTS, KEPT, Channel, call
 
-_STEP = 48 << 20
+_STEP = 16 << 20
 
 
 def _sway(bit: int, descriptor: int) -> None:
@@ -40,13 +40,13 @@ def sway_errors(bit: int) -> None:
 def _sways(measure: Callable[[], int]) -> bool:
     """Whether what is measured goes up and down by half such a step or more, several times."""
     turns, direction, last, deadline = 0, 0, measure(), time.monotonic() + 0.25
-    while turns < 4 and time.monotonic() < deadline:
+    while turns < 3 and time.monotonic() < deadline:
         time.sleep(0.001)
         change = measure() - last
         if abs(change) > _STEP // 2:
             turns += (change > 0) != (direction > 0)
             direction, last = change, last + change
-    return turns >= 4
+    return turns >= 3
 
 
 class _Info(ctypes.Structure):
