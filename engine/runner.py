@@ -32,6 +32,7 @@ from .board import Board
 from .chunks import ChunkCache
 from .jobs import Job, Slot, State
 from .log import Log
+from .reserve import directory, reserved
 from .seams import Harvested, LaneLike, Reader
 from .shelf import Shelf
 from .timetable import NANO, Place, nanoseconds
@@ -256,7 +257,7 @@ class Runner:
                 self._lanes[lane].announce(job.program, slots)
             reader = job.reader = self._open_reader(job.table.camera.footage)
             try:
-                for slot in job.own:
+                for slot in reserved(job.own):
                     if self._board.may_decode(slot, ahead, lead):
                         self._decode_one(slot, reader)
             finally:
@@ -285,8 +286,7 @@ class Runner:
 
     def _decode_one(self, slot: Slot, reader: Reader) -> None:
         table, board = slot.job.table, self._board
-        frames = slot.job.folder / f"chunk-{slot.chunk}{f'-{slot.region}' if table.regions else ''}"
-        frames.mkdir()
+        frames = directory(slot)
         try:
             self._fetch(slot, frames, reader)
             self._describe(table, slot.chunk, slot.region, frames)

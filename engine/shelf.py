@@ -6,12 +6,14 @@ the same frames was cleared away, and so how much that had printed.
 
 from __future__ import annotations
 
+import os
 import secrets
-import shutil
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from privid.model import Footage
 from privid.sandbox.chunk import FRAMES_FILE
@@ -59,17 +61,22 @@ class Shelf:
         key = (footage, first, count)
         with self._turns[footage]:
             with self._lock:
-                if key in self._kept:
-                    _copy(self._kept[key][0], into / FRAMES_FILE)
-                    return
+                kept = self._kept[key][0].open("rb") if key in self._kept else None
+            if kept is not None:
+                with kept:
+                    _copy(kept, into / FRAMES_FILE)
+                return
             read(first, count, into)
             self._keep(key, into / FRAMES_FILE)
 
     def _keep(self, key: _Key, frames: Path) -> None:
+        path = self._directory / secrets.token_hex(8)
         with self._lock:
             self._directory.mkdir(mode=0o700, exist_ok=True)
-            path = self._directory / secrets.token_hex(8)
-            _copy(frames, path)
+            path.touch()
+        with frames.open("rb") as file:
+            _copy(file, path)
+        with self._lock:
             size = frames.stat().st_size
             self._kept[key] = path, size
             self._size += size
@@ -80,10 +87,14 @@ class Shelf:
         path, size = self._kept.pop(key)
         path.unlink(missing_ok=True)
         self._size -= size
-        if not self._kept and self._directory.exists():
-            self._directory.rmdir()
+        if not self._kept:
+            with suppress(OSError):  # another is being written
+                self._directory.rmdir()
 
 
-def _copy(frames: Path, target: Path) -> None:
-    shutil.copyfile(frames, target)
+def _copy(frames: BinaryIO, target: Path) -> None:
+    with target.open("wb") as file:
+        left = os.fstat(frames.fileno()).st_size
+        while left and (sent := os.sendfile(file.fileno(), frames.fileno(), None, left)):
+            left -= sent
     target.chmod(0o644)

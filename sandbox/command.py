@@ -22,9 +22,6 @@ ENVIRONMENT: dict[str, str] = {
     "OPENCV_FOR_THREADS_NUM": "1", "OPENCV_OPENCL_RUNTIME": "disabled", "OPENCV_LOG_LEVEL": "ERROR",
 }
 
-#: The shell's options for limits, and their units.
-_ULIMIT = {"AS": ("v", 1024), "NPROC": ("p", 1), "FSIZE": ("f", 512), "NOFILE": ("n", 1), "CORE": ("c", 1), "MEMLOCK": ("l", 1), "CPU": ("t", 1)}
-
 #: Numbers of the descriptors that bubblewrap itself reads and writes: gate, status, filter.
 Descriptors = tuple[int, int, int]
 
@@ -37,7 +34,7 @@ def find_bwrap() -> str:
     return found
 
 
-def sandbox_command(*, root: Path, program: Program, chunk: Path, tmpfs_bytes: int, bounds: dict[str, int],
+def sandbox_command(*, root: Path, program: Program, chunk: Path, tmpfs_bytes: int, rlimits: dict[str, int],
                     descriptors: Descriptors) -> list[str]:
     """Everything read-only but a private /tmp of bounded size; no /proc, no terminals, no network, no capability.
 
@@ -58,7 +55,7 @@ def sandbox_command(*, root: Path, program: Program, chunk: Path, tmpfs_bytes: i
     command += ["--size", str(tmpfs_bytes), "--tmpfs", "/tmp", "--remount-ro", "/", "--chdir", "/tmp"]
     for name, value in ENVIRONMENT.items():
         command += ["--setenv", name, value]
-    limit = " && ".join(f"ulimit -{_ULIMIT[name][0]} {value // _ULIMIT[name][1]}" for name, value in bounds.items())
+    limit = " && ".join(f"ulimit -{option} {value}" for option, value in rlimits.items())
     command += ["--", "/bin/sh", "-c", f'{limit} && exec "$@"', "sh"]
     if program.kind is Kind.PROGRAM:
         return [*command, inside, "/chunk"]

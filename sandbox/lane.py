@@ -26,7 +26,7 @@ from .nurse import Nurse
 from .places import Pins, Places
 from .program import Program
 from .root import make_root, remove_tree
-from .run import Limits, Outcome, Run, RunResult, per_process
+from .run import Limits, Outcome, Run, RunResult
 from .runtime import DEFAULT_RUNTIME, Runtime, find_runtime
 from .users import SANDBOX_GID, claim_user
 from .warm import WarmRun
@@ -127,7 +127,6 @@ class Lane:
             mapped = self._check_readable(program.path, program.kind, chunk_dir)
             taken = self._nurse.take(program) if self._nurse is not None else None
             if taken is not None:
-                _bound(taken[1].seen.pid, self.limits, end - begin, mapped)
                 return self._run_warm(*taken, chunk_dir, begin, end, stop)
             return self._run_cold(program, chunk_dir, begin, end, mapped, stop)
 
@@ -268,13 +267,6 @@ def _allow_descriptors() -> None:
     wanted = 65536 if hard == resource.RLIM_INFINITY else min(hard, 65536)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
-def _bound(pid: int, limits: Limits, seconds: float, mapped: int) -> None:
-    """The limits of a cold run for a child that was made with those of its zygote."""
-    for name, value in per_process(limits, limits.address_space, seconds, mapped).items():
-        with contextlib.suppress(ProcessLookupError):  # which will be seen
-            resource.prlimit(pid, getattr(resource, f"RLIMIT_{name}"), (value, value))
 
 
 def _attend(run: Run | WarmRun, hand: Hand | OwnHand, begin: float, end: float, stop: Stop | None) -> RunResult:

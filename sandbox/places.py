@@ -4,12 +4,12 @@ The kernel numbers the files of a file system in the order in which they are mad
 and error. If they were made for each run, they would count everything that was made in memory since the run before, such as decoded
 frames. So a lane makes them once, and gives them to its runs in turn.
 
-It numbers file systems without a disk by the lowest number that is free. A run's /tmp and namespaces are such; how soon they go away depends
-on what the run has piled up, and the next one could tell from its own number. So a lane keeps them, emptied, until as many runs
-have been started that everything of them is over.
+It numbers file systems without a disk by the lowest number that is free. A run's /tmp is one, and its namespaces hold others. How soon they
+go away depends on what the run has piled up, and the next one could tell from its own number. So a lane keeps them, emptied, until so many
+more runs were started that everything of the run is over.
 """
 
-# ruff: noqa: PTH104, PTH106, PTH108, PTH208 (relative to a directory that is mounted nowhere here)
+# ruff: noqa: PTH208 (relative to a directory that is mounted nowhere here)
 
 from __future__ import annotations
 
@@ -46,6 +46,7 @@ class Place:
 
     def free(self) -> None:
         """Nobody has it open any more."""
+        os.truncate(self.errors, 0)
         self.taken = False
 
 

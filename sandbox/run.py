@@ -34,7 +34,7 @@ from .hands import Booked, Hand, Late, OwnHand, Stop
 from .places import Place, empty
 from .program import Program
 
-__all__ = ["Limits", "Outcome", "Run", "RunResult", "per_process", "prefer", "uncopied"]
+__all__ = ["Limits", "Outcome", "Run", "RunResult", "prefer", "uncopied"]
 
 _MIB = 1024 * 1024
 
@@ -110,9 +110,8 @@ class Run:
             self._stdout_fd, stdout = _ends(place.output, os.O_NONBLOCK, 0, own_ends, child_ends)
             self._stderr_fd, stderr = _ends(place.errors, 0, os.O_APPEND | os.O_TRUNC, own_ends, child_ends)
             seccomp = _opened(child_ends, os.open(filter_file, os.O_RDONLY | os.O_CLOEXEC))
-            bounds = per_process(limits, limits.address_space if group is not None else limits.memory, cpu_seconds, mapped)
-            command = sandbox_command(root=root, program=program, chunk=chunk, tmpfs_bytes=limits.tmpfs, bounds=bounds,
-                                      descriptors=(gate, status, seccomp))
+            command = sandbox_command(root=root, program=program, chunk=chunk, tmpfs_bytes=limits.tmpfs,
+                                      rlimits=self._rlimits(cpu_seconds, mapped), descriptors=(gate, status, seccomp))
             credentials = {} if user is None else {"user": user[0], "group": user[1], "extra_groups": []}
             try:
                 self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, cwd="/", env={},
@@ -275,11 +274,12 @@ class Run:
         said = os.pread(self._stderr_fd, 1000, 0).decode(errors="replace").strip()
         return SandboxFailed("could not set up the sandbox", detail=said or None, hint="Run privid doctor to see what this machine lacks.")
 
-
-def per_process(limits: Limits, memory: int, cpu_seconds: float, mapped: int) -> dict[str, int]:
-    """Limits of each process of a run. The one on CPU time is only a backstop, should the engine die."""
-    return {"AS": (memory + mapped) // 1024 * 1024, "NPROC": limits.processes, "FSIZE": limits.tmpfs // 512 * 512, "NOFILE": limits.files,
-            "CORE": 0, "MEMLOCK": 0, "CPU": math.ceil(cpu_seconds) * (os.cpu_count() or 1) + 1}
+    def _rlimits(self, cpu_seconds: float, mapped: int) -> dict[str, int]:
+        """Limits of each process, in the terms of ulimit. The one on CPU time is only a backstop, should the engine die."""
+        limits = self._limits
+        address_space = (limits.address_space if self.group is not None else limits.memory) + mapped
+        return {"v": address_space // 1024, "p": limits.processes, "f": limits.tmpfs // 512, "n": limits.files, "c": 0, "l": 0,
+                "t": math.ceil(cpu_seconds) * (os.cpu_count() or 1) + 1}
 
 
 def _opened(stack: contextlib.ExitStack, fd: int) -> int:

@@ -72,6 +72,8 @@ def look(pid: int, *, uid: int, gid: int, root: os.stat_result, filters: int) ->
         pids = status[b"NSpid"].split()
         if len(pids) != 3 or pids[2] != b"1":
             raise Refused("it is not the first process of a namespace of its own")
+        if status[b"NSpgid"] != status[b"NSpid"] or status[b"NSsid"] != status[b"NSpid"]:
+            raise Refused("it has its process group or session from its zygote")  # a signal to the group would reach the others
         spaces = tuple(os.stat(f"/proc/{pid}/ns/{name}").st_ino for name in NAMESPACES)
         if os.stat(f"/proc/{pid}/ns/pid_for_children").st_ino != spaces[NAMESPACES.index("pid")]:
             raise Refused("its children would be in another namespace")

@@ -108,6 +108,7 @@ def _reseed(before: list[Any], after: list[Any]) -> None:
 def _wait(directory: Path, libc: Any, block: bytes) -> None:
     """Give up what only a zygote needs, and wait to be frozen, given a chunk, and thawed."""
     os.chdir("/")
+    os.setsid()  # or a signal to its process group would reach the other children
     os.closerange(0, 1 << 16)
 
     class Program(ctypes.Structure):

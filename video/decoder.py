@@ -53,8 +53,9 @@ class Decoder:
     def _read(self, first: int, count: int, into: Path) -> None:
         footage = self._footage
         target = into / "frames.npy"
-        target.unlink(missing_ok=True)  # a reader that still maps the old one keeps it
-        output = os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+        if target.is_symlink() or (target.exists() and target.stat().st_size):
+            target.unlink()  # a reader that still maps the old one keeps it; an empty one was made for this
+        output = os.open(target, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
         try:
             header = _header((count, footage.height, footage.width, 3))
             try:

@@ -9,19 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from .channels import caches, counters, files, ipc, locks
+from .channels import caches, counters, files, ipc, locks, processes
 from .channels.channel import CHUNKS, TABLES, Channel
 from .channels.stage import ANALYSTS, Stage
 from .conftest import Trial
 
-ALL: dict[str, Channel] = {channel.name: channel for family in (locks, files, ipc, counters, caches) for channel in family.CHANNELS}
+ALL: dict[str, Channel] = {channel.name: channel for family in (processes, locks, files, ipc, caches, counters) for channel in family.CHANNELS}
 
 
 @pytest.fixture(scope="module")
 def stage(make_trial: Callable[..., Trial]) -> Iterator[Stage]:
     disk = Path(tempfile.mkdtemp(prefix="privid-test-", dir="/var/tmp"))
     disk.chmod(0o755)
-    yield Stage(make_trial(4), make_trial(5), disk)
+    found = Stage(make_trial(4), make_trial(5), disk)
+    yield found
+    found.forget()
     shutil.rmtree(disk)
 
 
@@ -54,13 +56,15 @@ def shown(placement: str) -> dict[tuple[str, ...], set[str]]:
     """Channels by the protections that are taken away to show them open: the fewest that will do."""
     found: dict[tuple[str, ...], set[str]] = {group: set() for group in TOGETHER}
     for channel in ALL.values():
-        if placement in channel.across:
+        if placement in channel.across and "verification" not in channel.opened_by:
             found[next(group for group in TOGETHER if set(channel.opened_by) <= set(group))].add(channel.name)
     return found
 
 
 def test_every_channel_is_shown_open_somewhere() -> None:
-    assert set().union(*(names for placement in (CHUNKS, TABLES) for names in shown(placement).values())) == set(ALL)
+    open_somewhere = set().union(*(names for placement in (CHUNKS, TABLES) for names in shown(placement).values()))
+    # of the first, see test_siblings.py; the second would need two programs of which one is the parent of the other
+    assert set(ALL) - open_somewhere == {"signal to a process group", "exit status and usage"}
 
 
 @pytest.mark.parametrize("placement", [CHUNKS, TABLES])

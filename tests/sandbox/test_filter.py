@@ -100,7 +100,8 @@ int main(void) {
 
 ALLOWED = {"private futex wake", "private futex wake, high bits set", "private", "shared read-only"}
 #: Not EPERM, but an answer that libraries can live with, and one that tells nothing.
-OTHER = {"shared futex wait": errno.EAGAIN, "fadvise": 0, "memfd": errno.ENOSYS, "io_uring": errno.ENOSYS, "statfs": errno.ENOSYS, "statx": errno.ENOSYS, "times": 0,
+OTHER = {"shared futex wait": errno.EAGAIN, "fadvise": 0, "memfd": errno.ENOSYS, "io_uring": errno.ENOSYS, "statfs": errno.ENOSYS,
+         "statx": errno.ENOSYS, "times": 0,
          "clone3": errno.ENOSYS, "pidfd": errno.ENOSYS}
 #: Refused by the kernel of itself, filter or no filter, in a sandbox without capabilities or a terminal.
 REFUSED_ANYHOW = {"fanotify", "bpf", "perf", "mount", "setns", "acct", "quota", "type into the terminal", "seccomp", "userfaultfd", "lease"}

@@ -58,18 +58,20 @@ def test_no_device_number_of_a_cold_run_is_given_to_a_later_one(lane: Trial, mon
     raise AssertionError("no number was given out again, though nothing keeps it")
 
 
-def test_numbers_are_kept_for_a_generation_and_a_bounded_number_of_them() -> None:
+def test_a_bounded_number_of_runs_is_held_on_to(tmp_path: Path) -> None:
+    def held() -> int:
+        return sum(path.resolve() == tmp_path for path in Path("/proc/self/fd").iterdir())
+
     pins = Pins()
-    runs = []
-    for _ in range(5 * GENERATION):
-        pins.turn().append(fd := os.open("/", os.O_RDONLY))
-        runs.append(fd)
+    for run in range(5 * GENERATION):
+        pins.turn().append(os.open(tmp_path, os.O_RDONLY))
+        assert held() > min(run, GENERATION)
     deadline = time.monotonic() + 10
-    while len(set(runs)) > 4 * GENERATION and time.monotonic() < deadline:
+    while held() > 2 * GENERATION and time.monotonic() < deadline:
         time.sleep(0.01)
-    held = {fd for fd in set(runs) if Path(f"/proc/self/fd/{fd}").exists()}
-    assert GENERATION <= len(held) <= 3 * GENERATION
+    assert held() <= 2 * GENERATION
     pins.close()
+    assert held() == 0
 
 
 def test_the_numbers_of_the_outputs_do_not_count_what_is_made_meanwhile(lane: Trial, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,15 +16,12 @@ _STEP = 16 << 20
 
 def _sway(bit: int, descriptor: int) -> None:
     """Take memory and give it back, again and again: others, who use it too, do not do that."""
-    def work() -> None:
+    if bit and os.fork() == 0:
         while True:
             os.posix_fallocate(descriptor, 0, _STEP)
             time.sleep(0.002)
             os.ftruncate(descriptor, 0)
             time.sleep(0.002)
-
-    if bit:
-        threading.Thread(target=work, daemon=True).start()
 
 
 def sway_tmp(bit: int) -> None:
@@ -136,13 +132,13 @@ def processes_near() -> int:
 
 
 CHANNELS = (
-    Channel("memory in use (sysinfo)", sway_tmp, lambda _: _sways(shared_memory), ("filter",)),
-    Channel("memory in use (/proc)", sway_tmp, lambda _: _sways(meminfo), ("proc",), warm=False),
-    Channel("free space (statfs)", sway_errors, lambda _: _sways(free_space), ("filter",), warm=False),
     Channel("inodes of pipes", lambda bit: make_inodes(293, bit), lambda before: inode(293) - before > 4000, ("filter",),
             before=lambda: inode(293)),
     Channel("inodes of memfds", lambda bit: make_inodes(319, bit), lambda before: inode(319) - before > 4000, ("filter",),
             before=lambda: inode(319)),
     Channel("process numbers", fork_often, lambda before: next_pid() - before > 60, ("pid",), before=next_pid),
     Channel("signals", have_children, lambda before: processes_near() - before > 20, ("pid",), before=processes_near),
+    Channel("memory in use (sysinfo)", sway_tmp, lambda _: _sways(shared_memory), ("filter",)),
+    Channel("memory in use (/proc)", sway_tmp, lambda _: _sways(meminfo), ("proc",), warm=False),
+    Channel("free space (statfs)", sway_errors, lambda _: _sways(free_space), ("filter",), warm=False),
 )

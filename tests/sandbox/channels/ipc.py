@@ -16,8 +16,9 @@ def key() -> int:
     return int(FACTS["key"])
 
 
-def make(number: int, *arguments: int) -> None:
-    call(number, key(), *arguments, 0o666 | _CREATE)
+def make(bit: int, number: int, *arguments: int) -> None:
+    if bit:
+        call(number, key(), *arguments, 0o666 | _CREATE)
 
 
 def there(number: int, *arguments: int) -> str:
@@ -71,14 +72,19 @@ def taken(family: int, kind: int, address: object) -> str:
     return "free"
 
 
+def _system_v(name: str, number: int, *arguments: int) -> Channel:
+    return Channel(f"System V {name}", lambda bit: make(bit, number, *arguments), lambda _: there(number, *arguments),
+                   ("filter", "ipc"), (CHUNKS, TABLES))
+
+
 def _socket(name: str, family: int, kind: int, address: object, *opened_by: str) -> Channel:
     return Channel(name, lambda bit: bind(family, kind, address, bit), lambda _: taken(family, kind, address), opened_by)
 
 
 CHANNELS = (
-    Channel("System V memory", lambda bit: bit and make(_SHMGET, 4096), lambda _: there(_SHMGET, 4096), ("filter", "ipc"), (CHUNKS, TABLES)),
-    Channel("System V semaphores", lambda bit: bit and make(_SEMGET, 1), lambda _: there(_SEMGET, 1), ("filter", "ipc"), (CHUNKS, TABLES)),
-    Channel("System V messages", lambda bit: bit and make(_MSGGET), lambda _: there(_MSGGET), ("filter", "ipc"), (CHUNKS, TABLES)),
+    _system_v("memory", _SHMGET, 4096),
+    _system_v("semaphores", _SEMGET, 1),
+    _system_v("messages", _MSGGET),
     Channel("POSIX message queue", make_queue, see_queue, ("filter", "ipc"), (CHUNKS, TABLES)),
     Channel("key ring", add_key, find_key, ("filter", "session key ring"), (CHUNKS, TABLES)),
     _socket("Unix socket", socket.AF_UNIX, socket.SOCK_STREAM, b"\0privid-channel", "filter", "net"),

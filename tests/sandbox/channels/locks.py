@@ -10,7 +10,7 @@ import threading
 import time
 from pathlib import Path
 
-from .channel import KEPT, TABLES, Channel, call, libc
+from .channel import TABLES, Channel, call, libc
 
 #: A file that every program on the machine can open, whoever it belongs to; and one that two tables over the same footage have in common.
 EVERYWHERE, FRAMES = "/dev/null", "/chunk/frames.npy"
@@ -19,8 +19,7 @@ _OFD_SETLK, _OFD_GETLK, _GETLK, _SETLK = 37, 36, 5, 6
 
 def flock(bit: int) -> None:
     if bit:
-        KEPT.append(file := Path(EVERYWHERE).open("rb"))
-        fcntl.flock(file, fcntl.LOCK_EX)
+        fcntl.flock(os.open(EVERYWHERE, os.O_RDONLY), fcntl.LOCK_EX)
 
 
 def feel_flock(_: object) -> str:
@@ -38,8 +37,7 @@ def _wanted(kind: int) -> bytes:
 
 def lock(command: int, bit: int) -> None:
     if bit:
-        KEPT.append(file := Path(EVERYWHERE).open("rb"))
-        fcntl.fcntl(file, command, _wanted(fcntl.F_RDLCK))
+        fcntl.fcntl(os.open(EVERYWHERE, os.O_RDONLY), command, _wanted(fcntl.F_RDLCK))
 
 
 def feel_lock(command: int) -> str:

@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -23,7 +24,7 @@ import numpy as np
 import pytest
 
 from privid.errors import SandboxFailed
-from privid.sandbox import brood, run
+from privid.sandbox import brood, command, run
 from privid.sandbox.chunk import write_chunk_json
 from privid.sandbox.executable import install
 from privid.sandbox.lane import SETUP, Late, Program
@@ -37,8 +38,10 @@ __all__ = ["ANALYSTS", "Stage"]
 
 #: As TABLES, but with no file in common: other footage, other files.
 ANALYSTS = "analysts"
+#: Warm children that are made together: for both bits, and for sender and receiver where they are one program.
+_BROOD = 4
 _HERE = Path(__file__).parent
-_SOURCES = {name: (_HERE / f"{name}.py").read_text() for name in ("channel", "locks", "files", "ipc", "caches", "counters")}
+_SOURCES = {name: (_HERE / f"{name}.py").read_text() for name in ("channel", "processes", "locks", "files", "ipc", "caches", "counters")}
 _FAMILIES = tuple(_SOURCES)[1:]
 
 _DRIVER = """
@@ -97,6 +100,7 @@ class Stage:
         self._disk = disk
         self._count = itertools.count(os.getpid() << 10)
         self._programs: dict[tuple[int, str, bool, Path], Program] = {}
+        self._stock: Counter[Program] = Counter()
 
     def felt(self, placement: str, bit: int, names: Iterable[str], *, warm: bool) -> dict[str, object]:
         """What the receiver says; tried again should the machine be too busy for it to be ready in time."""
@@ -141,14 +145,16 @@ class Stage:
         return found
 
     def _ready(self, wanted: Iterable[tuple[Trial, Program]], warm: bool) -> None:
-        for trial, program in wanted:
-            if warm:
-                assert trial.lane._nurse is not None
-                trial.lane.announce(program, 1)
+        """Wait for warm children, of which those that two chunks of a table get are siblings."""
+        for trial, program in wanted if warm else ():
+            if not self._stock[program]:
+                trial.lane.announce(program, _BROOD)
+                self._stock[program] = _BROOD
+            self._stock[program] -= 1
         for trial, program in wanted:
             while not trial.lane.ready(program):
                 time.sleep(0.005)
-            assert not warm or trial.lane._nurse is None or trial.lane._nurse.why_cold(program) is None
+            assert not warm or (trial.lane._nurse is not None and trial.lane._nurse.why_cold(program) is None)
 
     def _program(self, trial: Trial, role: str, warm: bool) -> Program:
         files = self._attached(trial)
@@ -200,17 +206,21 @@ class Stage:
                 shared = self.lanes[0].scratch.parent / "tmp"
                 shared.mkdir(exist_ok=True)
                 shared.chmod(0o777)
-                real = run.sandbox_command
+                real = command.sandbox_command
                 patch.setattr(run, "sandbox_command", lambda **more: self._edited(real(**more), shared))
                 yield
         finally:
             self.removed = frozenset()
-            for (lane, *_), program in self._programs.items():
-                self.lanes[lane].lane.dismiss(program)  # children that were made without
-            self._programs.clear()
+            self.forget()
 
-    def _edited(self, command: list[str], shared: Path) -> list[str]:
-        text = "\n".join(command)
+    def forget(self) -> None:
+        """Children that were made with more protections, or fewer, than what comes next."""
+        for (lane, *_), program in self._programs.items():
+            self.lanes[lane].lane.dismiss(program)
+        self._programs.clear()
+
+    def _edited(self, made: list[str], shared: Path) -> list[str]:
+        text = "\n".join(made)
         kept = [name for name in ("ipc", "net", "pid", "uts", "cgroup") if name not in self.removed]
         text = text.replace("--unshare-all", "\n".join(f"--unshare-{name}" for name in kept), 1)
         if "tmp" in self.removed:
@@ -238,7 +248,7 @@ class Stage:
     def _leak_descriptor(self, patch: pytest.MonkeyPatch, stack: ExitStack) -> None:
         file = stack.enter_context((self._disk / "offset").open("w+b"))
         real = subprocess.Popen
-        patch.setattr(run.subprocess, "Popen", lambda *a, pass_fds=(), **more: real(*a, pass_fds=(*pass_fds, file.fileno()), **more))
+        patch.setattr(subprocess, "Popen", lambda *a, pass_fds=(), **more: real(*a, pass_fds=(*pass_fds, file.fileno()), **more))
 
 
 def _run(trial: Trial, program: Program, chunk: Path, begin: float, slot: float) -> dict[str, Any]:
@@ -259,9 +269,10 @@ def _join_key_ring() -> None:
 def _forget(key: int) -> None:
     """Objects that were made in the machine's own namespace."""
     libc = ctypes.CDLL(None)
-    for get, control, arguments in ((libc.shmget, lambda number: libc.shmctl(number, 0, None), (0, 0)),
-                                    (libc.semget, lambda number: libc.semctl(number, 0, 0), (0, 0)),
-                                    (libc.msgget, lambda number: libc.msgctl(number, 0, None), (0,))):
-        if (number := get(ctypes.c_int(key), *arguments)) >= 0:
-            control(number)
+    if (memory := libc.shmget(key, 0, 0)) >= 0:
+        libc.shmctl(memory, 0, None)
+    if (semaphores := libc.semget(key, 0, 0)) >= 0:
+        libc.semctl(semaphores, 0, 0)
+    if (messages := libc.msgget(key, 0)) >= 0:
+        libc.msgctl(messages, 0, None)
     libc.mq_unlink(f"/privid-{key}".encode())

@@ -1,0 +1,90 @@
+"""Warm children of one zygote: what a hostile module would have them share, and that it could without the look from outside."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privid.sandbox import brood, verify
+from privid.sandbox.executable import install
+from privid.sandbox.lane import Outcome, Program
+
+from .conftest import Trial
+
+#: What the module does when it is imported, and what of the look from outside is taken away for it to work.
+#: Then what a chunk with a bit does, and what a chunk without one sees.
+SHARING = {
+    "offset of a descriptor": ("fd = os.open('/usr/bin/python3', os.O_RDONLY)\nos.closerange = lambda *_: [os.close(n) for n in range(3)]",
+                               "descriptors", "os.lseek(fd, 5 + bit, os.SEEK_SET)", "os.lseek(fd, 0, os.SEEK_CUR)"),
+    "process group": ("import signal\ngot = []\nsignal.signal(signal.SIGUSR1, lambda *_: got.append(1))\nos.setsid = lambda: None",
+                      "session", "bit and os.kill(0, signal.SIGUSR1)", "len(got)"),
+    "working directory": ("os.chdir = lambda *_: None", "place",
+                          "bit and open('mark', 'w').close()", "os.path.exists('mark')"),
+}
+
+
+def module(setup: str, send: str, sense: str) -> str:
+    return (f"import os\n{setup}\ndef process(chunk):\n    bit = int(chunk.frames[0, 0, 0, 0])\n"
+            f"    if bit < 2:\n        {send}\n        yield {{'felt': 'sent'}}\n    else:\n        yield {{'felt': {sense}}}\n")
+
+
+@pytest.fixture(scope="module")
+def warm(make_trial: Callable[..., Trial]) -> Trial:
+    return make_trial(8)
+
+
+def felt(trial: Trial, program: Program, bit: int) -> Any:
+    """What a chunk sees after one that has a bit."""
+    rows = []
+    for pixel in (bit, 2):
+        chunk = trial.scratch / f"pixel-{pixel}"
+        if not chunk.exists():
+            chunk.mkdir()
+            np.save(chunk / "frames.npy", np.full_like(trial.frames, pixel))
+            (chunk / "chunk.json").write_bytes((trial.chunk / "chunk.json").read_bytes())
+        for slot in (0.5, 1.0, 2.0, 4.0):  # cold, a module takes a while to start on a busy machine
+            while not trial.lane.ready(program):
+                time.sleep(0.005)
+            result = trial.lane.run_soon(program, chunk, slot)
+            if result.outcome is not Outcome.TIMED_OUT:
+                break
+        assert result.outcome is Outcome.OK, result.stderr.decode()
+        rows.append(json.loads(result.stdout)["felt"])
+    assert rows[0] == "sent"
+    return rows[1]
+
+
+def looking_away(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One thing that is verified of a child is not looked at."""
+    real = verify.os
+    if what == "descriptors":
+        monkeypatch.setattr(verify, "os", SimpleNamespace(stat=real.stat, listdir=lambda path: []))
+    elif what == "place":
+        monkeypatch.setattr(verify, "os", SimpleNamespace(stat=lambda path: real.stat(str(path).replace("/cwd", "/root")), listdir=real.listdir))
+    else:
+        status = verify._status
+        monkeypatch.setattr(verify, "_status", lambda pid: (found := status(pid)) | {b"NSpgid": found[b"NSpid"], b"NSsid": found[b"NSpid"]})
+
+
+@pytest.mark.parametrize("name", SHARING)
+def test_siblings_share_nothing_and_would_if_nobody_looked(warm: Trial, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    setup, what, send, sense = SHARING[name]
+    monkeypatch.setattr(brood, "PATIENCE", 3.0)
+    assert warm.lane._nurse is not None
+    for away in (False, True):
+        path = warm.scratch / f"sharing-{time.monotonic_ns()}"
+        program = Program(path, install(module(setup, send, sense).encode(), "sharing", path))
+        if away:
+            looking_away(what, monkeypatch)
+            monkeypatch.setattr(brood, "PATIENCE", 60.0)
+        warm.lane.announce(program, 4)
+        found = [felt(warm, program, bit) for bit in (0, 1)]
+        assert (warm.lane._nurse.why_cold(program) is None) == away
+        assert (found[0] != found[1]) == away
+        warm.lane.dismiss(program)
