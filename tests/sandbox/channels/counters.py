@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import os
-import signal
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from .channel import FACTS, KEPT, Channel, call
+from .channel import FACTS, Channel, call
 
 _STEP = 16 << 20
 
@@ -19,13 +19,16 @@ def _sway(bit: int, descriptor: int) -> None:
     if bit and os.fork() == 0:
         while True:
             os.posix_fallocate(descriptor, 0, _STEP)
-            time.sleep(0.002)
+            time.sleep(0.004)
             os.ftruncate(descriptor, 0)
-            time.sleep(0.002)
+            time.sleep(0.004)
 
 
 def sway_tmp(bit: int) -> None:
-    _sway(bit, os.open(f"/tmp/large-{FACTS['key']}", os.O_RDWR | os.O_CREAT))
+    """Once, though two channels look at it."""
+    large = f"/tmp/large-{FACTS['key']}"
+    if not Path(large).exists():
+        _sway(bit, os.open(large, os.O_RDWR | os.O_CREAT))
 
 
 def sway_errors(bit: int) -> None:
@@ -93,12 +96,11 @@ def inode(number: int) -> int:
     return highest
 
 
-def fork_often(bit: int) -> None:
+def use_numbers(bit: int) -> None:
+    """A thread takes a number, as a process does, and is made faster."""
     for _ in range(80 * bit):
-        child = os.fork()
-        if child == 0:
-            os._exit(0)
-        os.waitpid(child, 0)
+        (thread := threading.Thread(target=lambda: None)).start()
+        thread.join()
 
 
 def next_pid() -> int:
@@ -109,12 +111,9 @@ def next_pid() -> int:
     return child
 
 
-def have_children(bit: int) -> None:
+def have_threads(bit: int) -> None:
     for _ in range(40 * bit):
-        child = os.fork()
-        if child == 0:
-            signal.pause()
-        KEPT.append(child)
+        threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
 
 
 def processes_near() -> int:
@@ -136,8 +135,8 @@ CHANNELS = (
             before=lambda: inode(293)),
     Channel("inodes of memfds", lambda bit: make_inodes(319, bit), lambda before: inode(319) - before > 4000, ("filter",),
             before=lambda: inode(319)),
-    Channel("process numbers", fork_often, lambda before: next_pid() - before > 60, ("pid",), before=next_pid),
-    Channel("signals", have_children, lambda before: processes_near() - before > 20, ("pid",), before=processes_near),
+    Channel("process numbers", use_numbers, lambda before: next_pid() - before > 60, ("pid",), before=next_pid),
+    Channel("signals", have_threads, lambda before: processes_near() - before > 20, ("pid",), before=processes_near),
     Channel("memory in use (sysinfo)", sway_tmp, lambda _: _sways(shared_memory), ("filter",)),
     Channel("memory in use (/proc)", sway_tmp, lambda _: _sways(meminfo), ("proc",), warm=False),
     Channel("free space (statfs)", sway_errors, lambda _: _sways(free_space), ("filter",), warm=False),

@@ -48,21 +48,21 @@ def feel_lock(command: int) -> str:
 
 def watch() -> int:
     descriptor = libc.inotify_init1(os.O_NONBLOCK)
-    if descriptor < 0 or libc.inotify_add_watch(descriptor, FRAMES.encode(), 0x20) < 0:  # IN_OPEN
+    if descriptor < 0 or libc.inotify_add_watch(descriptor, FRAMES.encode(), 0x30) < 0:  # IN_OPEN, IN_CLOSE_NOWRITE
         raise OSError(ctypes.get_errno(), "refused")
     return int(descriptor)
 
 
 def open_often(bit: int) -> None:
-    for _ in range(5 * bit):
+    for _ in range(20 * bit):
         Path(FRAMES).open("rb").close()
 
 
 def see_events(descriptor: int) -> str:
     try:
-        return "opened" if os.read(descriptor, 4096) else "nothing"
+        return "many" if len(os.read(descriptor, 4096)) > 20 * 16 else "few"  # the sender's own start is a few
     except BlockingIOError:
-        return "nothing"
+        return "few"
 
 
 def _word() -> int:

@@ -104,7 +104,7 @@ class Stage:
 
     def felt(self, placement: str, bit: int, names: Iterable[str], *, warm: bool) -> dict[str, object]:
         """What the receiver says; tried again should the machine be too busy for it to be ready in time."""
-        for slower in (1.0, 1.0, 2.0, 4.0, 8.0):
+        for slower in (1.0, 1.5, 3.0, 6.0, 9.0):
             found = self._felt(placement, bit, {"names": sorted(names)}, warm, slower)
             if found is not None:
                 return found
@@ -122,13 +122,13 @@ class Stage:
             for path in ("etc/hosts", "var"):
                 os.utime(trial.lane._root_of("python") / path, (0, 0))
         if placement == CHUNKS:
-            slot = slower * 0.7
+            slot = slower * 0.55
             later = begin + slot + 2 * SETUP
             sense = later
             sent = _run(one, programs[0], self._chunk(one, bit, facts | {"act": 0, "sense": 0, "hold": 0}), begin, slot)
             received = _run(other, programs[1], self._chunk(one, 2, facts | {"act": later + slot, "sense": 0}), later, slot)
         else:
-            act, sense, hold, slot = (begin + slower * moment for moment in ((0.15, 0.65, 0.8, 1.0) if warm else (0.3, 0.7, 0.85, 1.05)))
+            act, sense, hold, slot = (begin + slower * moment for moment in ((0.12, 0.5, 0.6, 0.8) if warm else (0.25, 0.6, 0.7, 0.9)))
             facts |= {"act": act, "sense": sense, "hold": hold}
             chunks = [self._chunk(one, bit, facts)]
             chunks.append(chunks[0] if placement == TABLES else self._chunk(other, 2, facts))
