@@ -42,7 +42,7 @@ class Cutout:
         whole = np.load(source, mmap_mode="r", allow_pickle=False)
         seen = np.repeat(np.where(self.black, 0, 255).astype(np.uint8)[:, :, np.newaxis], 3, axis=2)
         left = np.empty_like(seen)
-        with target.open("xb") as file:
+        with target.open("wb") as file:  # made beforehand, empty (see reserve.py)
             shape = (whole.shape[0], self.height, self.width, 3)
             np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": shape})
             for picture in whole:

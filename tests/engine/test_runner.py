@@ -43,6 +43,7 @@ class TimeKeeper:
     def __init__(self) -> None:
         self.begins: list[float] = []
         self.late: list[float] = []
+        self.links: list[int] = []
         self.fail_on: float | None = None
 
     warm, guard = False, GUARD
@@ -60,6 +61,7 @@ class TimeKeeper:
         assert stop is not None
         self.late.append(time.monotonic() - begin)
         self.begins.append(begin)
+        self.links.append((chunk_dir / "frames.npy").stat().st_nlink)
         level = float(np.load(chunk_dir / "frames.npy", mmap_mode="r")[0, 0, 0, 0])
         if level == self.fail_on:
             time.sleep(max(0.0, end - time.monotonic()))
@@ -247,6 +249,7 @@ def test_two_jobs_over_one_camera_decode_each_frame_once(make_workshop: Callable
     assert [workshop.value(chunk, b"other") for chunk in range(12)] == list(range(12))
     assert 12 <= len(workshop.read) <= 16  # the first of the two may be ahead by a few when the second begins
     assert not (workshop.scratch / "shelf").exists()
+    assert set(workshop.lanes[0].links) == {1}  # a link in common would tell when the other's run was cleared away
 
 
 def test_the_regions_of_a_chunk_are_cut_from_frames_that_are_decoded_once(make_workshop: Callable[[int], Workshop]) -> None:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from privid.sandbox.executable import install
+from privid.sandbox.lane import Program
 
 from .channels import caches, counters, files, ipc, locks, processes
 from .channels.channel import CHUNKS, TABLES, Channel
 from .channels.stage import ANALYSTS, Stage
 from .conftest import Trial
 
-ALL: dict[str, Channel] = {channel.name: channel for family in (processes, locks, files, ipc, caches, counters) for channel in family.CHANNELS}
+FAMILIES = (processes, locks, files, ipc, caches, counters)
+ALL: dict[str, Channel] = {channel.name: channel for family in FAMILIES for channel in family.CHANNELS}
 
 
 @pytest.fixture(scope="module")
@@ -79,3 +84,19 @@ def test_warm_channels_are_open_without_the_filter(stage: Stage) -> None:
     wanted = {name for name, channel in ALL.items() if channel.warm and channel.opened_by == ("filter",)}
     with stage.without("filter"):
         assert opened(stage, TABLES, wanted, warm=True) == wanted
+
+
+def test_the_next_slot_would_tell_when_a_program_ended_if_it_did_not_wait_for_the_timetable(stage: Stage) -> None:
+    trial, slot, ended = stage.lanes[0], 0.5, []
+    for bit in (0, 1):
+        path = trial.scratch / f"ends-{bit}"
+        program = Program(path, install(f"#!/bin/sh\nsleep 0.{4 * bit}\n".encode(), "ends", path))
+        result = trial.lane.run_soon(program, trial.chunk, slot)
+        assert result.started + slot - 0.01 <= time.monotonic()  # the lane is not free before, whatever the bit
+        ended.append(result.ended - result.started)
+    assert ended[1] - ended[0] > 0.1
+
+
+def test_every_channel_is_in_the_documents() -> None:
+    table = (Path(__file__).parents[2] / "docs/sandbox.md").read_text().partition("## Channels\n")[2].partition("\n\nEach of these")[0]
+    assert {line.split("|")[1].strip() for line in table.strip().splitlines()[2:]} == set(ALL)

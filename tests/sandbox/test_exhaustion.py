@@ -17,7 +17,7 @@ from privid.sandbox.run import Limits
 
 from .conftest import Trial, trials, wait_until_gone
 
-SLOT = 0.35
+SLOT = 0.25
 ENDED = {Outcome.CRASHED, Outcome.TIMED_OUT, Outcome.FLOODED}
 
 HOSTILE = {
@@ -92,6 +92,7 @@ def test_whatever_a_program_takes_the_next_one_finds_everything_as_ever(warm: bo
             result = run(trial, wanted)
             assert result.outcome in ENDED, name
             assert result.stdout == b"", name
+            assert len(result.stderr) <= trial.lane.limits.stderr, name
             assert time.monotonic() >= began + SLOT, name
             found = run(trial, usual)
             assert (found.outcome, bytes(found.stdout)) == (base.outcome, bytes(base.stdout)), name

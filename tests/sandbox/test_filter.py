@@ -5,16 +5,12 @@ from __future__ import annotations
 import errno
 import json
 import struct
-import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
 
 from privid.sandbox import filter as system_calls
-from privid.sandbox.executable import install
-from privid.sandbox.lane import SETUP, Program
 
 from .conftest import Trial
 
@@ -142,43 +138,6 @@ def test_without_the_filter_the_same_calls_are_answered(trial: Trial, probe: byt
     assert still_refused <= {"readahead", "process_vm_readv", "keyctl", "add_key", "ptrace", "kcmp", "madvise mergeable"}
     for name in ("flock", "ofd lock", "posix lock", "inotify", "sysinfo", "socket", "pipe", "shared futex wake", "shmget", "mincore"):
         assert found[name] == 0, name
-
-
-HOLDER = "#!/usr/bin/python3\nimport fcntl, time\nf = open('/chunk/frames.npy')\nfcntl.flock(f, fcntl.LOCK_EX)\ntime.sleep(60)\n"
-FEELER = """#!/usr/bin/python3
-import fcntl, time
-time.sleep(0.5)
-try:
-    fcntl.flock(open('/chunk/frames.npy'), fcntl.LOCK_EX | fcntl.LOCK_NB)
-    print('free')
-except BlockingIOError: print('held')
-except PermissionError: print('refused')
-"""
-
-
-def felt(trial: Trial, other: Trial, holder: str) -> bytes:
-    """What a program in one lane feels while another runs in the other lane, both over the same chunk."""
-    begin = time.monotonic() + 4 * SETUP
-    programs = []
-    for which, content in ((trial, holder), (other, FEELER)):
-        path = which.scratch / "lock"
-        path.unlink(missing_ok=True)
-        programs.append((which.lane, path, install(content.encode(), "lock", path)))
-    (lane, path, kind), (other_lane, other_path, other_kind) = programs
-    thread = threading.Thread(target=lane.run, args=(Program(path, kind), trial.chunk, begin, begin + 1.2))
-    thread.start()
-    result = other_lane.run(Program(other_path, other_kind), trial.chunk, begin, begin + 1.2)
-    thread.join()
-    return result.stdout
-
-
-def test_a_lock_carries_a_bit_between_lanes_only_without_the_filter(trial: Trial, make_trial: Callable[..., Trial]) -> None:
-    other = make_trial(1)
-    idle = "#!/bin/sh\nsleep 60\n"
-    assert felt(trial, other, HOLDER) == felt(trial, other, idle) == b"refused\n"
-    with without_filter(trial), without_filter(other):
-        assert felt(trial, other, HOLDER) == b"held\n"
-        assert felt(trial, other, idle) == b"free\n"
 
 
 def test_the_filter_is_bounded_and_the_same_each_time() -> None:

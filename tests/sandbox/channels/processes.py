@@ -31,7 +31,7 @@ def bury(_: object) -> list[object]:
     except ChildProcessError:
         ended = None
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return [ended, usage.ru_maxrss > 0 and "some" or "none", usage.ru_nvcsw]
+    return [ended, (usage.ru_maxrss > 0 and "some") or "none", usage.ru_nvcsw]
 
 
 def use_much(bit: int) -> None:
