@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -66,7 +67,7 @@ def looking_away(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if what == "descriptors":
         monkeypatch.setattr(verify, "os", SimpleNamespace(stat=os.stat, listdir=lambda path: []))
     elif what == "place":
-        monkeypatch.setattr(verify, "os", SimpleNamespace(stat=lambda path: os.stat(path.replace("/cwd", "/root")), listdir=os.listdir))
+        monkeypatch.setattr(verify, "os", SimpleNamespace(stat=lambda path: Path(path.replace("/cwd", "/root")).stat(), listdir=os.listdir))
     else:
         status = verify._status
         monkeypatch.setattr(verify, "_status", lambda pid: (found := status(pid)) | {b"NSpgid": found[b"NSpid"], b"NSsid": found[b"NSpid"]})
