@@ -37,6 +37,7 @@ from .program import Program
 __all__ = ["Limits", "Outcome", "Run", "RunResult", "prefer", "uncopied"]
 
 _MIB = 1024 * 1024
+_MOMENT = 5.0
 
 
 class Outcome(Enum):
@@ -205,7 +206,7 @@ class Run:
         if self._pidfd is not None:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
-        if self._process is not None and self._process.returncode is None:
+        elif self._process is not None and self._process.returncode is None:
             # The whole group: a process 1 that has not been reported yet may not have asked to die with its parent yet, either.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -214,7 +215,12 @@ class Run:
         """Wait until nothing is left, and free what the run held. May take a while; never called inside a slot."""
         self.kill()
         if self._process is not None:
-            self._process.wait()
+            # Bubblewrap ends when its process 1 has, which it buries. Killed first, it would leave that to the machine's own process 1.
+            try:
+                self._process.wait(_MOMENT)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
         if self._pidfd is not None:
             with selectors.PollSelector() as selector:  # a pidfd is readable when its process, and so its namespace, is gone
                 selector.register(self._pidfd, selectors.EVENT_READ)

@@ -110,7 +110,9 @@ def processes_of(uid: int) -> list[str]:
         if process.name.isdigit():
             try:
                 if process.stat().st_uid == uid:
-                    found.append((process / "comm").read_text().strip())
+                    name, _, rest = (process / "stat").read_text().partition("(")[2].rpartition(")")
+                    if rest.split()[:2] != ["Z", "1"]:  # it has ended, and the machine's own process 1 will bury it
+                        found.append(name)
             except OSError:
                 continue  # it has just ended
     return found

@@ -76,6 +76,12 @@ int main(void) {
     TRY("madvise mergeable", syscall(SYS_madvise, (long)b & ~4095L, 4096, 12));
     TRY("setpriority", syscall(SYS_setpriority, 0, 0, 5));
     TRY("getpriority", syscall(SYS_getpriority, 0, 0));
+    TRY("limits of another", syscall(SYS_prlimit64, 1, 0, 0, b));
+    TRY("own limits", syscall(SYS_prlimit64, 0, 0, 0, b));
+    TRY("timer", syscall(SYS_timer_create, 1, 0, b));
+    TRY("io priority", syscall(SYS_ioprio_get, 1, 0));
+    TRY("membarrier", syscall(SYS_membarrier, 0, 0, 0));
+    TRY("schedule of another", syscall(SYS_sched_getscheduler, 1));
     TRY("setaffinity", syscall(SYS_sched_setaffinity, 0, 8, "\\1\\0\\0\\0\\0\\0\\0"));
     TRY("clone into a namespace",
         ({ long p = syscall(SYS_clone, CLONE_NEWUSER | 17, 0, 0, 0, 0); if (p == 0) _exit(0); if (p > 0) wait(0); p; }));
@@ -94,10 +100,10 @@ int main(void) {
 }
 """
 
-ALLOWED = {"private futex wake", "private futex wake, high bits set", "private", "shared read-only"}
+ALLOWED = {"own limits", "private futex wake", "private futex wake, high bits set", "private", "shared read-only"}
 #: Not EPERM, but an answer that libraries can live with, and one that tells nothing.
 OTHER = {"shared futex wait": errno.EAGAIN, "fadvise": 0, "memfd": errno.ENOSYS, "io_uring": errno.ENOSYS, "statfs": errno.ENOSYS,
-         "statx": errno.ENOSYS, "times": 0,
+         "statx": errno.ENOSYS, "times": 0, "membarrier": errno.ENOSYS,
          "clone3": errno.ENOSYS, "pidfd": errno.ENOSYS}
 #: Refused by the kernel of itself, filter or no filter, in a sandbox without capabilities or a terminal.
 REFUSED_ANYHOW = {"fanotify", "bpf", "perf", "mount", "setns", "acct", "quota", "type into the terminal", "seccomp", "userfaultfd", "lease"}

@@ -31,7 +31,8 @@ def there(number: int, *arguments: int) -> str:
 
 def make_queue(bit: int) -> None:
     if bit:
-        call(_MQ_OPEN, f"privid-{key()}".encode(), 0o100 | 2, 0o666, None)
+        small = (ctypes.c_long * 8)(0, 1, 8)
+        call(_MQ_OPEN, f"privid-{key()}".encode(), 0o100 | 2, 0o666, small)
 
 
 def see_queue(_: object) -> str:

@@ -136,11 +136,11 @@ class Stage:
                 sending = pool.submit(_run, one, programs[0], chunks[0], begin, slot - begin)
                 received = _run(other, programs[1], chunks[1], begin, slot - begin)
                 sent = sending.result()
+        if "ipc" in self.removed:
+            _forget(facts["key"])
         if not sent or not received or sent["done"] > sense or received["late"]:
             return None
         self.sent = sent["sent"]
-        if "ipc" in self.removed:
-            _forget(facts["key"])
         found: dict[str, object] = received["felt"]
         return found
 
