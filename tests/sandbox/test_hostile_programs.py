@@ -93,7 +93,7 @@ def test_a_program_that_fails_after_printing_has_no_rows(trial: Trial) -> None:
     for program in ("#!/bin/sh\necho '{\"n\": 1}'\nexit 1\n", "#!/bin/sh\necho '{\"n\": 1}'\nkill -SEGV $$\n",
                     "def process(chunk):\n    yield {'n': 1}\n    raise ValueError\n",
                     "import nothing_of_this_name\ndef process(chunk): pass\n"):
-        result = trial(program, slot=0.5 if program.startswith("#!") else 1.2)
+        result = trial(program)
         assert (result.outcome, result.stdout) == (Outcome.CRASHED, b"")
     assert default_row(COLUMNS) == (-1.0, "none")
 

@@ -38,7 +38,7 @@ def sway_errors(bit: int) -> None:
 
 def _sways(measure: Callable[[], int]) -> bool:
     """Whether what is measured goes up and down by half such a step or more, several times."""
-    turns, direction, last, deadline = 0, 0, measure(), time.monotonic() + 0.25
+    turns, direction, last, deadline = 0, 0, measure(), time.monotonic() + FACTS["window"]
     while turns < 3 and time.monotonic() < deadline:
         time.sleep(0.001)
         change = measure() - last

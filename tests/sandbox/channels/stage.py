@@ -115,7 +115,7 @@ class Stage:
         roles = ("", "") if placement == CHUNKS else ("send", "receive")
         programs = [self._program(trial, role, warm) for trial, role in zip((one, other), roles, strict=True)]
         self._ready(((one, programs[0]), (other, programs[1])), warm)
-        facts |= {"key": next(self._count),
+        facts |= {"key": next(self._count), "window": 0.1 * slower,
                   "devices": {name: Path(name).stat().st_mtime_ns for name in ("/dev/null", "/dev/zero", "/dev/urandom")}}
         begin = time.monotonic() + 2 * slower * SETUP
         for trial in self.lanes:
@@ -128,7 +128,7 @@ class Stage:
             sent = _run(one, programs[0], self._chunk(one, bit, facts | {"act": 0, "sense": 0, "hold": 0}), begin, slot)
             received = _run(other, programs[1], self._chunk(one, 2, facts | {"act": later + slot, "sense": 0}), later, slot)
         else:
-            act, sense, hold, slot = (begin + slower * moment for moment in ((0.12, 0.5, 0.6, 0.8) if warm else (0.25, 0.6, 0.7, 0.9)))
+            act, sense, hold, slot = (begin + slower * moment for moment in ((0.12, 0.5, 0.6, 0.8) if warm else (0.25, 0.6, 0.8, 0.95)))
             facts |= {"act": act, "sense": sense, "hold": hold}
             chunks = [self._chunk(one, bit, facts)]
             chunks.append(chunks[0] if placement == TABLES else self._chunk(other, 2, facts))
