@@ -247,7 +247,7 @@ def test_two_jobs_over_one_camera_decode_each_frame_once(make_workshop: Callable
     first.wait_all()
     second.wait_all()
     assert [workshop.value(chunk, b"other") for chunk in range(12)] == list(range(12))
-    assert 12 <= len(workshop.read) <= 16  # the first of the two may be ahead by a few when the second begins
+    assert 12 <= len(workshop.read) <= 20  # the first of the two may be ahead by a few when the second begins
     assert not (workshop.scratch / "shelf").exists()
     assert set(workshop.lanes[0].links) == {1}  # a link in common would tell when the other's run was cleared away
 
