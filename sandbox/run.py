@@ -149,7 +149,7 @@ class Run:
         with contextlib.suppress(FileNotFoundError, PermissionError):  # it has failed, which will be seen; or an ordinary user may not
             while not os.path.samestat(Path(f"/proc/{pid}/root").stat(), home):
                 if time.monotonic() > deadline:
-                    return
+                    raise Late
                 time.sleep(0.001)
             tmp = os.open(f"/proc/{pid}/root/tmp", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             self._own_ends.callback(os.close, tmp)
