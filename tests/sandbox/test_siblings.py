@@ -77,16 +77,18 @@ def looking_away(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_siblings_share_nothing_and_would_if_nobody_looked(warm: Trial, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     setup, what, send, sense = SHARING[name]
     assert warm.lane._nurse is not None
-    for away in (False, True):
+    for away in (False, *[True] * 6):  # that the bit comes through needs two siblings in turn, which a busy machine may spoil
         path = warm.scratch / f"sharing-{time.monotonic_ns()}"
         program = Program(path, install(module(setup, send, sense).encode(), "sharing", path))
         monkeypatch.setattr(brood, "PATIENCE", 60.0 if away else 1.5)
         if away:
             looking_away(what, monkeypatch)
-        warm.lane.announce(program, 4)
+        warm.lane.announce(program, 12)
         while not warm.lane.ready(program):
             time.sleep(0.005)
         assert (warm.lane._nurse.why_cold(program) is None) == away
-        if away:
-            assert felt(warm, program, 0) != felt(warm, program, 1)
+        came = away and felt(warm, program, 0) != felt(warm, program, 1)
         warm.lane.dismiss(program)
+        if came:
+            return
+    raise AssertionError("the bit did not come through, though nobody looked")
