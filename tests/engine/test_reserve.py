@@ -18,7 +18,8 @@ CHUNKS, MEANWHILE = 50, 20
 def numbers(folder: Path, monkeypatch: pytest.MonkeyPatch, batch: int) -> list[int]:
     """Of the frames, when between two chunks much else is made in the same file system."""
     monkeypatch.setattr(reserve, "BATCH", batch)
-    slots: list[Any] = [SimpleNamespace(job=SimpleNamespace(folder=folder, table=SimpleNamespace(regions=())), chunk=chunk) for chunk in range(CHUNKS)]
+    job = SimpleNamespace(folder=folder, table=SimpleNamespace(regions=None))
+    slots: list[Any] = [SimpleNamespace(job=job, chunk=chunk) for chunk in range(CHUNKS)]
     found = []
     for slot in reserve.reserved(slots):
         frames = reserve.directory(slot)
