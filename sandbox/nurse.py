@@ -153,6 +153,9 @@ class Nurse:
         return program, min(BATCH if ward.fed else FIRST_BATCH, ward.slots)
 
     def _feed(self, program: Program, count: int) -> None:
+        with self._lock:
+            if program not in self._wards:  # dismissed since it was found hungry
+                return
         try:
             brood = self._breed(program, count)
         except NotWarm as reason:
@@ -161,13 +164,16 @@ class Nurse:
                 if len(self._cold) >= _REMEMBERED:
                     self._cold.clear()
                 self._cold[program] = str(reason)
-                self._wards[program].slots, self._wards[program].dismissed = 0, True
+                if (ward := self._wards.get(program)) is not None:
+                    ward.slots, ward.dismissed = 0, True
             return
         with self._lock:
-            ward = self._wards[program]
-            ward.broods.append(brood)
-            ward.fed = True
-            ward.slots -= min(count, ward.slots)
+            if (ward := self._wards.get(program)) is not None:
+                ward.broods.append(brood)
+                ward.fed = True
+                ward.slots -= min(count, ward.slots)
+        if ward is None:  # dismissed meanwhile
+            self._try(brood.close)
 
     def _closable(self) -> list[tuple[_Ward, Brood]]:
         """Broods that are used up (once a later one is in use, so that nobody waits for their end), and those of dismissed programs."""

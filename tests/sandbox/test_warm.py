@@ -270,3 +270,14 @@ def test_a_slot_that_comes_again_after_a_cancel_finds_another_child(warm: Trial)
             time.sleep(0.01)
         assert rows(module.run()) == [{"n": 1}]
         assert module.why_cold is None
+
+
+def test_a_program_that_is_dismissed_while_its_children_are_made_leaves_nothing_and_disturbs_nobody(warm: Trial) -> None:
+    path = warm.scratch / "dismissed"
+    program = Program(path, install(b"import time\ntime.sleep(0.3)\ndef process(chunk): yield {'n': 1}\n", "dismissed", path))
+    warm.lane.announce(program, 3)
+    time.sleep(0.15)
+    warm.lane.dismiss(program)
+    with expected(warm, "def process(chunk):\n    yield {'n': 2}\n") as module:
+        assert rows(module.run()) == [{"n": 2}]
+    assert wait_until_gone(warm.lane, 20) == []
