@@ -60,7 +60,8 @@ class Nurse:
     def announce(self, program: Program, slots: int) -> None:
         with self._lock:
             if program not in self._cold:
-                self._wards.setdefault(program, _Ward()).slots += slots
+                ward = self._wards.setdefault(program, _Ward())
+                ward.slots, ward.dismissed = ward.slots + slots, False
                 self._changed.notify_all()
 
     def dismiss(self, program: Program) -> None:

@@ -17,6 +17,7 @@ import platform
 import random
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,9 @@ import numpy as np
 HERE = Path("/usr/lib/privid")
 #: Made by the lane in a child's own /tmp; opened and unlinked before the module's code runs.
 OUTPUT, ERRORS = "/tmp/.output", "/tmp/.errors"
-#: How often a child looks for its chunk until it is frozen. Thawed, it looks at once: its sleep is long over.
-_PATIENCE = 0.02
+#: Seconds that a child sleeps at most between looks for its chunk, until it is frozen; and never longer than half of what it has waited
+#: already, so that its sleep is over when it is thawed, and it looks at once.
+_PATIENCE = 0.2
 #: The number of clone, and where it wants to be told the address of the thread's own number: the order of its arguments differs.
 _CLONE, _CHILD_TID = {"x86_64": (56, 3), "aarch64": (220, 4)}.get(platform.machine(), (0, 0))
 _PR_GET_TID_ADDRESS = 40
@@ -51,33 +53,75 @@ def main(arguments: list[str]) -> None:
     if mother:
         os.waitpid(mother, 0)
         os._exit(1)
+    seeded = [one != other for one, other in zip(before, after, strict=True)]
+    if seeded[0]:
+        random.setstate(after[0])  # Python gives every child another seed
+    facts = str(directory / "chunk.json")
+    fork, part = _forker(libc, flags), _parter(libc, block)
+    os.chdir("/")
+    os.closerange(0, 1 << 16)
     for _ in range(children):
-        if _fork_apart(libc, flags) == 0:
-            _reseed(before, after)
-            _wait(directory, libc, block)
+        if fork() == 0:
+            part()
+            _wait(facts)
+            _reseed(seeded)
             _run(launcher, process, directory)
     while True:
         time.sleep(3600)
 
 
-def _fork_apart(libc: Any, flags: int) -> int:
-    """os.fork into new namespaces: one system call instead of a fork, unshare, and a fork again. What the C library does around its own
-    fork in a process of one thread is to tell the child its new number, which clone does when it is given the address."""
+# What follows is done by each child before it is frozen. A page that it touches is a fault and a copy, which is most of what a child costs:
+# so all that can be made once is made by its mother.
+
+def _forker(libc: Any, flags: int) -> Callable[[], int]:
+    """os.fork into new namespaces: one system call instead of a fork, unshare, and a fork again. In a process of one thread nothing must be
+    done around it but to tell the C library in the child its new number, which clone does when it is given the address."""
     address = ctypes.c_void_p()
     if libc.prctl(_PR_GET_TID_ADDRESS, ctypes.byref(address), 0, 0, 0) != 0:
         os._exit(1)
     arguments = [ctypes.c_ulong(flags), *(ctypes.c_void_p() for _ in range(4))]
     arguments[_CHILD_TID] = address
-    python = ctypes.pythonapi
-    python.PyOS_BeforeFork()
-    child = int(python.syscall(ctypes.c_long(_CLONE), *arguments))
-    if child == 0:
-        python.PyOS_AfterFork_Child()
-        return 0
-    python.PyOS_AfterFork_Parent()
-    if child < 0:
-        os._exit(1)
-    return child
+    call, number = ctypes.pythonapi.syscall, ctypes.c_long(_CLONE)  # which, unlike libc's, keeps the interpreter's lock
+
+    def fork() -> int:
+        child = call(number, *arguments)
+        if child < 0:
+            os._exit(1)
+        return int(child)
+
+    return fork
+
+
+def _parter(libc: Any, block: bytes) -> Callable[[], None]:
+    """Gives up what only a zygote needs."""
+    class Program(ctypes.Structure):
+        _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
+
+    header, nothing = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+    program = Program(len(block) // 8, block)
+    reference = ctypes.byref(program)
+
+    def part() -> None:
+        os.setsid()  # or a signal to its process group would reach the other children
+        libc.capset(header, nothing)
+        libc.prctl(22, 2, reference, 0, 0)
+
+    return part
+
+
+def _wait(facts: str) -> None:
+    """To be frozen, given a chunk, and thawed."""
+    begun = time.monotonic()
+    while not os.access(facts, os.F_OK):
+        time.sleep(min(_PATIENCE, 0.002 + (time.monotonic() - begun) / 2))
+
+
+def _reseed(seeded: list[bool]) -> None:
+    """Fresh randomness for each child; but a module that has seeded a generator keeps its sequence, as it would in a run of its own."""
+    if not seeded[0]:
+        random.seed()
+    if not seeded[1]:  # as np.random.seed() would, with less to compute
+        np.random.set_state(("MT19937", np.frombuffer(os.urandom(4 * 624), np.uint32), 624))
 
 
 def _load(name: str, file: Path) -> Any:
@@ -92,33 +136,6 @@ def _chance() -> list[Any]:
     """The state of the generators that a module may use without making its own."""
     state: Any = np.random.get_state(legacy=True)
     return [random.getstate(), (state[0], state[1].tobytes(), *state[2:])]
-
-
-def _reseed(before: list[Any], after: list[Any]) -> None:
-    """Fresh randomness for each child; but a module that has seeded a generator keeps its sequence, as it would in a run of its own."""
-    if before[0] != after[0]:  # Python has given the child a new seed when it was forked
-        random.setstate(after[0])
-    if before[1] != after[1]:
-        name, words, *rest = after[1]
-        np.random.set_state((name, np.frombuffer(words, np.uint32), *rest))
-    else:
-        np.random.seed()
-
-
-def _wait(directory: Path, libc: Any, block: bytes) -> None:
-    """Give up what only a zygote needs, and wait to be frozen, given a chunk, and thawed."""
-    os.chdir("/")
-    os.setsid()  # or a signal to its process group would reach the other children
-    os.closerange(0, 1 << 16)
-
-    class Program(ctypes.Structure):
-        _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
-
-    libc.capset((ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)())
-    libc.prctl(22, 2, ctypes.byref(Program(len(block) // 8, block)), 0, 0)
-    facts = directory / "chunk.json"
-    while not os.access(facts, os.F_OK):
-        time.sleep(_PATIENCE)
 
 
 def _run(launcher: Any, process: Any, directory: Path) -> None:
