@@ -50,6 +50,11 @@ class Group:
         for directory in self.directories:
             _write(f"{directory}/cgroup.procs", str(pid))
 
+    def harbour(self, pid: int) -> None:
+        """Have it killed with the group, without the group's limits where these are elsewhere."""
+        with contextlib.suppress(OSError):  # it has ended already
+            _write(f"{self.stroke}/cgroup.procs", str(pid))
+
     def processes(self) -> set[int]:
         found: set[int] = set()
         for directory in self.directories:

@@ -25,6 +25,7 @@ import struct
 import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 __all__ = ["ENDED", "LATE", "MESSAGE", "STARTED", "STOP", "TURN", "main"]
 
@@ -143,15 +144,20 @@ class Gate:
 
 
 def main(arguments: list[str]) -> None:
-    """Usage: gate CORES ELSEWHERE HAND... (cores as numbers with commas between them; hands as descriptors)."""
+    """Usage: gate CORES ELSEWHERE GROUPS HAND... (cores as numbers with commas between them; hands as descriptors; GROUPS is what the
+    paths of all groups of the lane begin with: what is left in them when the lane ends without a word is killed)."""
     cores, elsewhere = (frozenset(int(core) for core in text.split(",") if core) for text in arguments[:2])
-    hands = [socket.socket(fileno=int(text)) for text in arguments[2:]]
+    hands = [socket.socket(fileno=int(text)) for text in arguments[3:]]
     if cores:
         os.sched_setaffinity(0, cores)
     with contextlib.suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(_PRIORITY))
     gc.disable()
     Gate(hands, elsewhere).serve()
+    groups = Path(arguments[2])
+    for group in groups.parent.glob(f"{groups.name}*"):
+        with contextlib.suppress(OSError):
+            (group / "cgroup.kill").write_text("1")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from privid.errors import SandboxFailed
 
@@ -167,7 +168,8 @@ def _sleep_until(moment: float) -> None:
 class Hands:
     """A gate and the hands that use it. The gate ends when they are closed, or this process ends."""
 
-    def __init__(self, cores: frozenset[int] | None, elsewhere: frozenset[int] | None) -> None:
+    def __init__(self, cores: frozenset[int] | None, elsewhere: frozenset[int] | None, groups: Path) -> None:
+        self._groups = groups  # what the paths of the lane's groups begin with
         self._cores, self._elsewhere = cores or frozenset(), elsewhere or frozenset()
         self._making = threading.Lock()
         self._free: queue.SimpleQueue[Hand] = queue.SimpleQueue()
@@ -179,7 +181,8 @@ class Hands:
         pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(HANDS)]
         theirs = [pair[1] for pair in pairs]
         places = [",".join(map(str, sorted(group))) for group in (self._cores, self._elsewhere)]
-        self._process = subprocess.Popen([sys.executable, "-I", "-m", "privid.sandbox.gate", *places, *(str(s.fileno()) for s in theirs)],
+        command = [sys.executable, "-I", "-m", "privid.sandbox.gate", *places, str(self._groups)]
+        self._process = subprocess.Popen([*command, *(str(s.fileno()) for s in theirs)],
                                          stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/", env={},
                                          pass_fds=[s.fileno() for s in theirs], start_new_session=True)
         for end in theirs:

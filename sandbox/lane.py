@@ -18,7 +18,7 @@ from privid.errors import SandboxFailed
 
 from . import filter as system_calls
 from .brood import Brood, Child
-from .cgroups import Hierarchy, find_hierarchy
+from .cgroups import Group, Hierarchy, find_hierarchy
 from .chunk import CHUNK_FILE, FRAMES_FILE
 from .executable import Kind
 from .hands import HANDS, Hand, Hands, Late, OwnHand, Stop
@@ -84,7 +84,13 @@ class Lane:
         self._undertaker = threading.Thread(target=self._bury, name=f"lane-{index}-undertaker", daemon=True)
         self._undertaker.start()
         strokes = self._as_root and self._hierarchy is not None and self._hierarchy.stroke is not None
-        self._hands = Hands(self._cores, self._elsewhere) if strokes else None
+        #: Bubblewrap is here until its sandbox has a group of its own: killed at a bad moment, with its engine, it would leave a process 1
+        #: behind that waits for it forever.
+        self._setups: Group | None = None
+        self._hands: Hands | None = None
+        if strokes and self._hierarchy is not None and self._hierarchy.stroke is not None:
+            self._setups = self._hierarchy.create(f"{os.getpid()}-{index}-setups", memory=self.limits.memory, processes=1024)
+            self._hands = Hands(self._cores, self._elsewhere, self._hierarchy.stroke / f"{os.getpid()}-{index}-")
         able = warm and strokes
         if able:
             _allow_descriptors()
@@ -198,8 +204,9 @@ class Lane:
                     self._pins.close()
                 if self._nurse is not None:
                     self._nurse.close()
-                if self._hands is not None:
+                if self._hands is not None and self._setups is not None:
                     self._hands.close()
+                    self._setups.remove(patience=10)
                 if self._user is not None:
                     self._user.close()
                 remove_tree(self._directory)
@@ -220,7 +227,7 @@ class Lane:
             return Run(root=self._root_of(program.runtime), filter_file=self._filter, program=program, chunk=chunk_dir,
                        limits=self.limits, cpu_seconds=cpu_seconds, mapped=mapped, group=group,
                        user=(self.uid, self.gid) if self._as_root else None, place=self._places.take(),
-                       pins=None if self._pins is None else self._pins.turn())
+                       pins=None if self._pins is None else self._pins.turn(), setups=self._setups)
         except (OSError, SandboxFailed) as error:
             if group is not None:
                 group.remove(patience=0)

@@ -92,7 +92,7 @@ class Run:
 
     def __init__(self, *, root: Path, filter_file: Path, program: Program, chunk: Path,
                  limits: Limits, cpu_seconds: float, mapped: int, group: Group | None, user: tuple[int, int] | None, place: Place,
-                 pins: list[int] | None) -> None:
+                 pins: list[int] | None, setups: Group | None) -> None:
         self.group = group
         self._root = root
         self._place = place
@@ -114,11 +114,18 @@ class Run:
             command = sandbox_command(root=root, program=program, chunk=chunk, tmpfs_bytes=limits.tmpfs,
                                       rlimits=self._rlimits(cpu_seconds, mapped), descriptors=(gate, status, seccomp))
             credentials = {} if user is None else {"user": user[0], "group": user[1], "extra_groups": []}
+            end = command.index("--")
+            reader, writer = _pipe(child_ends, child_ends)
+            waiting = [command[0], "--args", str(reader), *command[end:]]
             try:
-                self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, cwd="/", env={},
-                                                 pass_fds=(gate, status, seccomp), start_new_session=True, **credentials)  # type: ignore[call-overload]
+                self._process = subprocess.Popen(waiting, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, cwd="/", env={},
+                                                 pass_fds=(gate, status, seccomp, reader), start_new_session=True, **credentials)  # type: ignore[call-overload]
             except OSError as error:
                 raise SandboxFailed(f"could not start bubblewrap: {error.strerror}") from None
+            # It waits for its options, without which it can start nothing, until it is where it will be found if this engine is killed.
+            if setups is not None:
+                setups.harbour(self._process.pid)
+            os.write(writer, b"".join(option.encode() + b"\0" for option in command[1:end]))
             self._own_ends = own_ends.pop_all()
 
     def prepare(self, deadline: float, cores: frozenset[int] | None) -> None:

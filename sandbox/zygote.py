@@ -121,7 +121,7 @@ def _reseed(seeded: list[bool]) -> None:
     if not seeded[0]:
         random.seed()
     if not seeded[1]:  # as np.random.seed() would, with less to compute
-        np.random.set_state(("MT19937", np.frombuffer(os.urandom(4 * 624), np.uint32), 624))
+        np.random.set_state(("MT19937", np.frombuffer(os.urandom(4 * 624), np.uint32), 624, 0, 0.0))
 
 
 def _load(name: str, file: Path) -> Any:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -13,7 +15,7 @@ from privid.errors import SandboxFailed
 from privid.sandbox.executable import install
 from privid.sandbox.lane import SETUP, Lane, Late, Limits, Outcome, Program, RunResult, Stop
 
-from .conftest import Trial
+from .conftest import Trial, processes_of
 
 TELLS = b"#!/bin/sh\necho '{\"n\": 1}'\n"
 WAITS = b"#!/bin/sh\necho '{\"n\": 1}'\nsleep 60\n"
@@ -76,3 +78,26 @@ def test_a_gate_that_ends_fails_the_run_and_is_started_again(gated: Trial) -> No
     killer.join()
     for _ in range(3):
         assert gated.lane.run_soon(prepared(gated, TELLS), gated.chunk, 0.5).outcome is Outcome.OK
+
+
+def test_nothing_outlives_an_engine_that_is_killed_while_it_sets_sandboxes_up(gated: Trial) -> None:
+    program = prepared(gated, TELLS)
+    for number in range(6):
+        reader, writer = os.pipe()
+        engine = os.fork()
+        if engine == 0:
+            lane = Lane(7, scratch=gated.scratch)  # threads do not survive a fork
+            os.write(writer, str(lane.uid).encode())
+            while True:
+                lane.run_soon(program, gated.chunk, 0.002)
+        uid = int(os.read(reader, 100))
+        os.close(reader)
+        os.close(writer)
+        time.sleep(0.4 + 0.0137 * number)
+        os.kill(engine, signal.SIGKILL)
+        os.waitpid(engine, 0)
+        deadline = time.monotonic() + 10
+        while left := processes_of(uid):
+            assert time.monotonic() < deadline, left
+            time.sleep(0.02)
+        shutil.rmtree(gated.scratch / "lane-7")
