@@ -35,6 +35,8 @@ STARTED, ENDED, LATE, STOP = b"s", b"e", b"l", b"x"
 MOST_DESCRIPTORS = 16
 #: Nanoseconds before a slot from which the gate spins, where the guard is longer: more than it takes a core to wake from its deepest sleep.
 _SPIN = 3_000_000
+#: Nanoseconds before a slot at which times of files are set: how long that takes, by some microseconds, is not to move the slot.
+_STAMP = 300_000
 #: Nanoseconds after its beginning at which a slot is not begun any more.
 _TOO_LATE = 2_000_000
 _PRIORITY = 20
@@ -54,10 +56,10 @@ class Turn:
     def go(self) -> None:
         """Spin until the slot begins, then let its program go."""
         opener, _, _, *stamped = self.descriptors
-        while time.monotonic_ns() < self.begin:
-            pass
+        _spin(self.begin - _STAMP)
         for fd in stamped:
             os.utime(fd, (0, 0))
+        _spin(self.begin)
         started = time.monotonic_ns()
         if started - self.begin > _TOO_LATE:
             self.tell(LATE, started)
@@ -86,6 +88,11 @@ class Turn:
     def tell(self, word: bytes, moment: int) -> None:
         with contextlib.suppress(OSError):
             self.hand.send(MESSAGE.pack(word, self.number, moment))
+
+
+def _spin(moment: int) -> None:
+    while time.monotonic_ns() < moment:
+        pass
 
 
 class Gate:
