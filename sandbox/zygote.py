@@ -26,8 +26,8 @@ import numpy as np
 HERE = Path("/usr/lib/privid")
 #: Made by the lane in a child's own /tmp; opened and unlinked before the module's code runs.
 OUTPUT, ERRORS = "/tmp/.output", "/tmp/.errors"
-#: Seconds that a child sleeps at most between looks for its chunk, until it is frozen; and never longer than half of what it has waited
-#: already, so that its sleep is over when it is thawed, and it looks at once.
+#: Seconds that a child sleeps at most between looks for its chunk, until it is frozen; and never longer than a quarter of what it has
+#: waited already, so that its sleep is over when it is thawed, and it looks at once.
 _PATIENCE = 0.2
 #: The number of clone, and where it wants to be told the address of the thread's own number: the order of its arguments differs.
 _CLONE, _CHILD_TID = {"x86_64": (56, 3), "aarch64": (220, 4)}.get(platform.machine(), (0, 0))
@@ -113,7 +113,7 @@ def _wait(facts: str) -> None:
     """To be frozen, given a chunk, and thawed."""
     begun = time.monotonic()
     while not os.access(facts, os.F_OK):
-        time.sleep(min(_PATIENCE, 0.002 + (time.monotonic() - begun) / 2))
+        time.sleep(min(_PATIENCE, 0.002 + (time.monotonic() - begun) / 4))
 
 
 def _reseed(seeded: list[bool]) -> None:
