@@ -42,6 +42,7 @@ build/types/privid: $(MAKEFILE_LIST) $(wildcard core/*.py)
 
 library: $(STAMPS)/packages
 	@$(MAKE) --no-print-directory -s -C fdw PG_CONFIG="$(PG_CONFIG)"
+	@$(MAKE) --no-print-directory -s -C sandbox
 
 runtime: $(STAMPS)/python
 	@$(PYTHON) -m privid.sandbox.runtime >/dev/null
@@ -65,4 +66,5 @@ $(STAMPS)/place: moved
 clean:
 	@rm -rf build .venv .mypy_cache .ruff_cache .pytest_cache *.egg-info
 	@test ! -e "$(PG_CONFIG)" || $(MAKE) --no-print-directory -s -C fdw PG_CONFIG="$(PG_CONFIG)" clean
+	@$(MAKE) --no-print-directory -s -C sandbox clean
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

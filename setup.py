@@ -46,9 +46,9 @@ def pg_config() -> str:
 
 
 class BuildLibrary(Command):  # type: ignore[misc]
-    """Runs fdw/Makefile (PGXS) and, for an ordinary install, copies what PostgreSQL loads into the package."""
+    """Runs fdw/Makefile (PGXS) and sandbox/Makefile and, for an ordinary install, copies what was built into the package."""
 
-    description = "build the C library against PostgreSQL 15"
+    description = "build the C libraries, one of them against PostgreSQL 15"
     user_options = [("build-lib=", "d", "directory to build to")]  # noqa: RUF012 (setuptools' own form)
     editable_mode = False
 
@@ -60,7 +60,11 @@ class BuildLibrary(Command):  # type: ignore[misc]
 
     def run(self) -> None:
         subprocess.run(["make", "-C", str(HERE / "fdw"), f"PG_CONFIG={pg_config()}"], check=True)
+        subprocess.run(["make", "-C", str(HERE / "sandbox")], check=True)
         if not self.editable_mode:
+            sandbox = Path(self.build_lib or "build/lib") / "privid" / "sandbox"
+            sandbox.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(HERE / "sandbox" / "litter.so", sandbox)
             target = Path(self.build_lib or "build/lib") / "privid" / "fdw"
             (target / "sql").mkdir(parents=True, exist_ok=True)
             shutil.copy2(HERE / "fdw" / "privid.so", target)
@@ -69,10 +73,12 @@ class BuildLibrary(Command):  # type: ignore[misc]
 
     def get_source_files(self) -> list[str]:
         return [p.relative_to(HERE).as_posix()
-                for p in [HERE / "fdw" / "Makefile", *(HERE / "fdw").glob("*.[ch]"), *(HERE / "sql").glob("privid*")] if p.exists()]
+                for p in [HERE / "fdw" / "Makefile", *(HERE / "fdw").glob("*.[ch]"), *(HERE / "sql").glob("privid*"),
+                          HERE / "sandbox" / "Makefile", HERE / "sandbox" / "litter.c"] if p.exists()]
 
     def get_outputs(self) -> list[str]:
-        return [] if self.editable_mode else [f"{self.build_lib}/privid/fdw/privid.so"]
+        built = ("fdw/privid.so", "sandbox/litter.so")
+        return [] if self.editable_mode else [f"{self.build_lib}/privid/{name}" for name in built]
 
     def get_output_mapping(self) -> dict[str, str]:
         return {}
@@ -99,7 +105,8 @@ setup(
     python_requires=">=3.11",
     packages=sorted(rooms()),
     package_dir=rooms(),
-    package_data={"privid": ["py.typed"], "privid.fdw": ["privid.so", "sql/*"], "privid.cli": ["*.conf"]},
+    package_data={"privid": ["py.typed"], "privid.fdw": ["privid.so", "sql/*"], "privid.sandbox": ["litter.so"],
+                  "privid.cli": ["*.conf"]},
     install_requires=list(REQUIRES),
     extras_require={"dev": list(DEVELOPMENT)},
     entry_points={"console_scripts": ["privid = privid.cli.main:main"]},

@@ -172,7 +172,7 @@ class Series:
 def one_frame(base: Path, lane: Lane, count: int, timeout: float) -> None:
     chunk, path = make_chunk(base / "lanes", 1), base / "lanes" / "trivial"
     program = Program(path, install(TRIVIAL.encode(), "trivial", path))
-    lane.announce(program, count)
+    lane.announce(program, count, timeout + lane.guard)
     while not lane.ready(program):
         time.sleep(0.002)
     series = Series(lane, program, chunk, count, timeout)

@@ -24,6 +24,7 @@ from privid.model import Footage, Table
 from privid.sandbox.chunk import FRAMES_FILE
 from privid.sandbox.executable import Kind
 from privid.sandbox.hands import HANDS, Late, Stop
+from privid.sandbox.nurse import first_batch
 from privid.sandbox.program import Program
 from privid.sandbox.run import Outcome, RunResult
 from privid.video.cutout import cutout, is_whole
@@ -48,8 +49,9 @@ SETUP, HANDOVER = NANO // 4, NANO // 20
 WARM_SETUP, WARM_HANDOVER = NANO // 25, NANO // 500
 #: How often a slot comes again for which its lane was not ready
 MOST_LATES = 50
-#: Importing a module before its first slot; one that takes longer moves its lane by whole slots
-BOOT = {"python": NANO // 2}
+#: Importing a module before its first slot, and what each of its first children takes; where that is not enough, the lane moves by whole
+#: slots
+BOOT, CHILD = {"python": NANO // 2}, NANO // 250
 LONG_BOOT = 4 * NANO
 #: Starting a decoder, on a machine that does other things too, and a rate of decoding that any machine reaches
 LEAD = NANO // 2
@@ -101,14 +103,17 @@ class Runner:
         small = AHEAD_BYTES // (table.grid.size * footage.width * footage.height * 3)
         return len(self._lanes) + max(AHEAD, min(small, AHEAD_MOST))
 
-    def lead(self, table: Table) -> int:
-        """From a reservation to its first slot: time to start the decoder and to decode the first chunk. To come late costs a whole slot,
-        so the longer the slots, the more is allowed for."""
+    def lead(self, table: Table, slots: int) -> int:
+        """From a reservation to its first slot: time to start the decoder and to decode the first chunk, and to make what the program is
+        started from. To come late costs a whole slot, so the longer the slots, the more is allowed for."""
         footage = table.camera.footage
         decoding = NANO * table.grid.size * footage.width * footage.height // PIXELS_PER_SECOND
         if not is_whole(table):
             decoding *= 2  # frames behind a mask or of a region are written once more
-        boot = BOOT.get(table.runtime, LONG_BOOT) if self._warm(table) else 0
+        boot = 0
+        if self._warm(table):
+            children = min(first_batch(self.pitch(table) / NANO), -(-slots // len(self._lanes)))
+            boot = BOOT.get(table.runtime, LONG_BOOT) + children * CHILD
         return LEAD + min(self.pitch(table) // 8, LONGEST_ALLOWANCE) + decoding + boot
 
     def forecast(self, table: Table, keys: Sequence[bytes]) -> tuple[int, int]:
@@ -119,7 +124,7 @@ class Runner:
             shared = [board.under_way[key].place.end for key in keys if key in board.under_way]
             count = max(len(keys) - len(known) - len(shared), 0)
             now = time.monotonic_ns()
-            end = board.timetable.finish(count, self.pitch(table), now + self.lead(table)) if count else now
+            end = board.timetable.finish(count, self.pitch(table), now + self.lead(table, count)) if count else now
             return count, max([end, *shared])
 
     def submit(self, table: Table, kind: Kind, runs: Sequence[tuple[int, int]], keys: Sequence[bytes]) -> Job:
@@ -138,7 +143,7 @@ class Runner:
                     if key not in known]
             with board.lock:
                 if finished == board.finished or not todo:
-                    board.reserve(job, todo, self.pitch(table), time.monotonic_ns() + self.lead(table))
+                    board.reserve(job, todo, self.pitch(table), time.monotonic_ns() + self.lead(table, len(todo)))
                     decoder = threading.Thread(target=self._decode, args=(job,), name=f"decode {job.ident}", daemon=True)
                     if job.own:
                         self._shelf.enter(table.camera.footage)
@@ -250,11 +255,11 @@ class Runner:
 
     def _decode(self, job: Job) -> None:
         """Decode a job's frames in order, a few chunks ahead of their slots."""
-        ahead, lead = self._ahead(job.table), self.lead(job.table)
+        ahead, lead = self._ahead(job.table), self.lead(job.table, len(job.own))
         try:
             self._install(job)
             for lane, slots in Counter(slot.place.lane for slot in job.own).items():
-                self._lanes[lane].announce(job.program, slots)
+                self._lanes[lane].announce(job.program, slots, self.pitch(job.table) / NANO)
             reader = job.reader = self._open_reader(job.table.camera.footage)
             try:
                 for slot in reserved(job.own):

@@ -31,8 +31,8 @@ class LaneLike(Protocol):
     def guard(self) -> float:
         """Seconds that the timetable must leave between two slots."""
 
-    def announce(self, program: Program, slots: int) -> None:
-        """So many slots of this program will come."""
+    def announce(self, program: Program, slots: int, pitch: float) -> None:
+        """So many slots of this program will come, one every `pitch` seconds at most."""
 
     def ready(self, program: Program) -> bool:
         """Whether a slot of this program could begin now."""

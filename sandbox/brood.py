@@ -62,12 +62,20 @@ class Child:
     output: int
     errors: int
 
+    def clear(self) -> bool:
+        """Take back the chunk of a slot that did not begin. False if the child cannot be used again: it must have been frozen all along."""
+        self._unlink()
+        return self.group.frozen()
+
+    def _unlink(self) -> None:
+        for name in (FRAMES_FILE, CHUNK_FILE):
+            (self.box / name).unlink(missing_ok=True)
+
     def bury(self) -> bool:
         """Free what its run held; what is pinned stays until the whole brood is closed. False while the kernel is still at it."""
         if self.output >= 0:
             self.group.kill()
-            for name in (FRAMES_FILE, CHUNK_FILE):
-                (self.box / name).unlink(missing_ok=True)
+            self._unlink()
             self.close()
         return self.group.remove(patience=0)
 
@@ -137,7 +145,7 @@ class Brood:
         self.control.send(b'{"go": true}')
         ready: set[int] = set()
         while True:
-            pids = self._zygote.processes()
+            pids = self._zygote.crowd()
             if len(pids) > count + 1:  # the zygote and the mother of the children are there, too
                 ready.update(pid for pid in pids - ready if seems_ready(pid, _FILTERS))
                 if len(ready & pids) >= count:
@@ -146,7 +154,7 @@ class Brood:
                 raise NotWarm("the module could not be imported")
             if time.monotonic() > self._deadline:
                 raise NotWarm("the module took too long to import")
-            time.sleep(0.005)
+            time.sleep(0.01)
 
     def _settle(self, count: int, hierarchy: Hierarchy, limits: Limits, name: str, uid: int, gid: int, root: Path, zygote: int) -> None:
         """Freeze, separate, verify, kill the rest, seal."""

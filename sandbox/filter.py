@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import functools
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pyseccomp
 
@@ -18,7 +18,7 @@ from privid.errors import SandboxFailed
 
 from .syscalls import FORK_APART
 
-__all__ = ["export", "instructions"]
+__all__ = ["export", "export_for_child", "instructions"]
 
 _LOW = 0xFFFF_FFFF  # the kernel looks at the low half of an int argument only, and so must the filter
 
@@ -73,18 +73,22 @@ _ARCH_PRCTL = (0x1001, 0x1002, 0x1003, 0x1004)
 def export(*, zygote: bool = False) -> bytes:
     """The filter as the kernel takes it; made once per process.
 
-    A zygote's allows what its children need to part from it: exactly one set of new namespaces, to drop capabilities, and to put the
-    ordinary filter on top, which takes these calls away again.
+    A zygote's allows what its children need to part from it: exactly one set of new namespaces, to drop capabilities, and to put
+    another filter on top, which takes these calls away again.
     """
+    return _compile(lambda: _rules(zygote=zygote))
+
+
+@functools.cache
+def export_for_child() -> bytes:
+    """What a child puts on top of its zygote's filter: together they are the ordinary one. Short, for it is made ready in every child."""
+    return _compile(_child_rules)
+
+
+def _compile(make: Callable[[], pyseccomp.SyscallFilter]) -> bytes:
     try:
-        rules = _rules()
-        if zygote:
-            _allow_values(rules, "clone", 0, (FORK_APART,))
-            _allow_values(rules, "prctl", 0, (_PR_GET_TID_ADDRESS,))
-            _add(rules, pyseccomp.ALLOW, "capset")
-            _add(rules, pyseccomp.ALLOW, "prctl", _bits(0, _LOW, _PR_SET_SECCOMP), _bits(1, _LOW, _SECCOMP_MODE_FILTER))
         with tempfile.TemporaryFile() as file:
-            rules.export_bpf(file)
+            make().export_bpf(file)
             file.seek(0)
             return file.read()
     except OSError as error:
@@ -97,7 +101,20 @@ def instructions() -> int:
     return len(export()) // 8
 
 
-def _rules() -> pyseccomp.SyscallFilter:
+def _parting() -> list[tuple[str, list[pyseccomp.Arg]]]:
+    """The calls that a zygote may make and an ordinary program may not, with what their arguments must be."""
+    return [("clone", [_bits(0, _LOW, FORK_APART)]), ("capset", []), ("prctl", [_bits(0, _LOW, _PR_GET_TID_ADDRESS)]),
+            ("prctl", [_bits(0, _LOW, _PR_SET_SECCOMP), _bits(1, _LOW, _SECCOMP_MODE_FILTER)])]
+
+
+def _child_rules() -> pyseccomp.SyscallFilter:
+    rules = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
+    for name, arguments in _parting():
+        _add(rules, pyseccomp.ERRNO(errno.EPERM), name, *arguments)
+    return rules
+
+
+def _rules(*, zygote: bool) -> pyseccomp.SyscallFilter:
     rules = pyseccomp.SyscallFilter(pyseccomp.ERRNO(errno.EPERM))
     rules.set_attr(pyseccomp.Attr.CTL_OPTIMIZE, 2)  # a binary tree: the list is long and every call passes it
     for name in (*_MEMORY, *_FILES, *_WAITING, *_PROCESS, *_SIGNALS, *_TIME):
@@ -112,6 +129,8 @@ def _rules() -> pyseccomp.SyscallFilter:
     _allow_values(rules, "prctl", 0, _PRCTL)
     _allow_values(rules, "arch_prctl", 0, _ARCH_PRCTL)
     _allow_values(rules, "prlimit64", 0, (0,))  # one's own limits only
+    for name, arguments in _parting() if zygote else ():
+        _add(rules, pyseccomp.ALLOW, name, *arguments)
     return rules
 
 

@@ -8,10 +8,9 @@ always starts on a core that was busy with the same loop for as long as the guar
 
     lane (one of its hands)                                     gate
     number, begin, end, word + [go, kill, tasks, *stamped]  ->
-                                                            <-  STARTED number time    the word has been written to go
     STOP                                                    ->                         end it now
-                                                            <-  ENDED number time      killed, at the end or because of STOP
-                                                            <-  LATE number time       not started: handed over after its beginning
+                                                            <-  ENDED number time      killed, at the end or because of STOP; begun then
+                                                            <-  LATE number 0          not begun: handed over after its beginning
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["ENDED", "LATE", "MESSAGE", "STARTED", "STOP", "TURN", "main"]
+__all__ = ["ENDED", "LATE", "MESSAGE", "STOP", "TURN", "main"]
 
 TURN = struct.Struct("<qqqc")  # its number, begin and end by time.monotonic_ns(), and the word
-MESSAGE = struct.Struct("<cqq")  # what, the number, when
-STARTED, ENDED, LATE, STOP = b"s", b"e", b"l", b"x"
+MESSAGE = struct.Struct("<cqq")  # what, the number, when the program was let go (0 if it was not)
+ENDED, LATE, STOP = b"e", b"l", b"x"
 MOST_DESCRIPTORS = 16
 #: Nanoseconds before a slot from which the gate spins, where the guard is longer: more than it takes a core to wake from its deepest sleep.
 _SPIN = 3_000_000
@@ -52,6 +51,7 @@ class Turn:
     end: int
     word: bytes
     descriptors: list[int]
+    started: int = 0
 
     def go(self) -> None:
         """Spin until the slot begins, then let its program go."""
@@ -62,18 +62,18 @@ class Turn:
         _spin(self.begin)
         started = time.monotonic_ns()
         if started - self.begin > _TOO_LATE:
-            self.tell(LATE, started)
+            self.tell(LATE)
             self.leave()
             return
         with contextlib.suppress(OSError):  # gone: the lane will see how
             os.write(opener, self.word)
-        self.tell(STARTED, started)
+        self.started = started
 
     def kill(self, elsewhere: frozenset[int]) -> None:
         _, killer, tasks, *_ = self.descriptors
         with contextlib.suppress(OSError):
             os.write(killer, b"1")
-        self.tell(ENDED, time.monotonic_ns())  # at once: the lane must hear it before it hears that the program is gone
+        self.tell(ENDED)  # at once: the lane must hear it before it hears that the program is gone
         with contextlib.suppress(OSError):
             for task in os.pread(tasks, 1 << 16, 0).split() if elsewhere else ():
                 with contextlib.suppress(OSError):
@@ -85,9 +85,9 @@ class Turn:
             os.close(fd)
         self.descriptors = []
 
-    def tell(self, word: bytes, moment: int) -> None:
+    def tell(self, word: bytes) -> None:
         with contextlib.suppress(OSError):
-            self.hand.send(MESSAGE.pack(word, self.number, moment))
+            self.hand.send(MESSAGE.pack(word, self.number, self.started))
 
 
 def _spin(moment: int) -> None:

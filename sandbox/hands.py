@@ -6,7 +6,6 @@ import contextlib
 import os
 import queue
 import select
-import selectors
 import socket
 import subprocess
 import sys
@@ -19,9 +18,9 @@ from pathlib import Path
 
 from privid.errors import SandboxFailed
 
-from .gate import ENDED, LATE, MESSAGE, STARTED, STOP, TURN
+from .gate import ENDED, LATE, MESSAGE, STOP, TURN
 
-__all__ = ["HANDS", "Booked", "Hand", "Hands", "Late", "OwnHand", "Stop"]
+__all__ = ["HANDS", "Booked", "Hand", "Hands", "Late", "OwnHand", "Stop", "watch"]
 
 #: Slots that a lane can be busy with: one runs, the next is prepared.
 HANDS = 2
@@ -62,7 +61,7 @@ class Booked:
 
 
 class Hand:
-    """Books one slot after another, and hears when they begin and end."""
+    """Books one slot after another, and hears when they have ended."""
 
     def __init__(self, ours: socket.socket) -> None:
         self._socket = ours
@@ -97,25 +96,22 @@ class Hand:
             data = b""
         if len(data) != MESSAGE.size:
             raise _broken()
-        word, number, moment = MESSAGE.unpack(data)
+        word, number, started = MESSAGE.unpack(data)
         if number != self._number:  # of a slot that was given up
             return
-        if word == STARTED:
-            self.started = moment / _NANO
-        else:
-            self.over = True
+        self.started, self.over = started / _NANO, True
         if word == LATE:
             raise Late
-        assert word in (STARTED, ENDED)
+        assert word == ENDED
 
-    def first(self, found: list[tuple[selectors.SelectorKey, int]]) -> list[tuple[selectors.SelectorKey, int]]:
+    def first(self, found: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """What was found readable, the gate's word before all else: it says whether the program ended or was ended."""
-        return sorted(found, key=lambda pair: pair[0].fd != self.fileno())
+        own = self.fileno()
+        return sorted(found, key=lambda pair: pair[0] != own) if len(found) > 1 else found
 
     def finish(self) -> None:
         """Wait for the end of the slot."""
-        poll = select.poll()
-        poll.register(self, select.POLLIN)
+        poll = watch(self.fileno())
         while not self.over:
             if not poll.poll(1000 * max(0.0, self.deadline - time.monotonic())):
                 raise _broken()
@@ -153,7 +149,7 @@ class OwnHand:
     def hear(self) -> None:
         raise AssertionError("it has no descriptor that could be readable")
 
-    def first(self, found: list[tuple[selectors.SelectorKey, int]]) -> list[tuple[selectors.SelectorKey, int]]:
+    def first(self, found: list[tuple[int, int]]) -> list[tuple[int, int]]:
         return found
 
     def finish(self) -> None:
@@ -163,6 +159,15 @@ class OwnHand:
 def _sleep_until(moment: float) -> None:
     while (left := moment - time.monotonic()) > 0:
         time.sleep(left)
+
+
+def watch(*fds: int) -> select.poll:
+    """Waits for any of these descriptors to be readable; -1 stands for one that there is not."""
+    poll = select.poll()
+    for fd in fds:
+        if fd >= 0:
+            poll.register(fd, select.POLLIN)
+    return poll
 
 
 class Hands:

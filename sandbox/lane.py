@@ -106,12 +106,12 @@ class Lane:
         """Seconds that the timetable must leave between slots."""
         return SHORT_GUARD if self._hands is not None and self._elsewhere else GUARD
 
-    def announce(self, program: Program, slots: int) -> None:
-        """So many slots of this program will come; what can be made ready for them is."""
+    def announce(self, program: Program, slots: int, pitch: float = 1.0) -> None:
+        """So many slots of this program will come, one every `pitch` seconds at most; what can be made ready for them is."""
         if program.runtime not in self._roots:
             threading.Thread(target=self._root_of, args=(program.runtime,), name=f"lane-{self.index}-root", daemon=True).start()
         if self._nurse is not None and program.warm and program.kind is Kind.MODULE:
-            self._nurse.announce(program, slots)
+            self._nurse.announce(program, slots, pitch)
 
     def ready(self, program: Program) -> bool:
         """Whether a slot of this program could begin now."""
@@ -148,16 +148,22 @@ class Lane:
 
     def _run_warm(self, brood: Brood, child: Child, chunk_dir: Path, begin: float, end: float, stop: Stop | None) -> RunResult:
         assert self._nurse is not None
-        run: WarmRun | None = None
+        untouched = False
         try:
             with self._hand() as hand:
-                run = WarmRun(brood, child, chunk_dir, self.limits)
-                return _attend(run, hand, begin, end, stop)
+                try:
+                    return _attend(WarmRun(brood, child, chunk_dir, self.limits), hand, begin, end, stop)
+                except Late:
+                    untouched = True
+                    raise
         except OSError as error:
             raise SandboxFailed(f"could not hand over a chunk: {error.strerror}") from None
         finally:
-            child.group.kill()
-            self._nurse.bury(brood, child)
+            if untouched and child.clear():
+                self._nurse.give_back(brood, child)
+            else:
+                child.group.kill()
+                self._nurse.bury(brood, child)
 
     def _run_cold(self, program: Program, chunk_dir: Path, begin: float, end: float, mapped: int, stop: Stop | None) -> RunResult:
         name = f"{os.getpid()}-{self.index}-{next(self._runs)}"
@@ -281,11 +287,10 @@ def _attend(run: Run | WarmRun, hand: Hand | OwnHand, begin: float, end: float, 
     run.book(hand, begin, end)
     try:
         outcome = run.collect(hand, stop)
-        result = run.result(outcome, hand.started)
         if outcome is Outcome.CANCELLED:
             hand.stop()
         hand.finish()
-        return result
+        return run.result(outcome, hand.started)
     finally:
         if not hand.over:
             hand.stop()

@@ -16,10 +16,14 @@ from . import syscalls
 from .brood import Brood, Child, NotWarm
 from .program import Program
 
-__all__ = ["BATCH", "Nurse"]
+__all__ = ["Nurse", "first_batch"]
 
-#: Children of one zygote, of which the first of a program has fewer, to be ready sooner. A frozen child takes about a megabyte.
-BATCH, FIRST_BATCH = 256, 48
+#: Children of one zygote: enough for so many seconds of slots, so that to boot it costs little, but not more than this; a frozen child
+#: takes up to a megabyte. The first zygote of a program has fewer, for the first slot waits for it.
+STOCK, MOST, LEAST = 5.0, 512, 16
+FIRST_STOCK, FIRST_MOST = 1.6, 256
+#: How many more children than there are left can be made while these are used, on one core, when slots are as short as can be.
+_GROWTH = 1.15
 #: Programs that a lane remembers as not to be started warm.
 _REMEMBERED = 1000
 #: Seconds between looks at what the kernel clears away.
@@ -31,13 +35,32 @@ class _Ward:
     """What is kept for one program."""
 
     slots: int = 0  # announced, and not yet used or made ready for
+    pitch: float = 1.0
     broods: list[Brood] = field(default_factory=list)
-    fed: bool = False  # there has been a brood
     dismissed: bool = False
 
     @property
     def ready(self) -> int:
         return sum(len(brood.children) for brood in self.broods)
+
+    @property
+    def hungry(self) -> bool:
+        return self.slots > 0 and self.ready <= _number(STOCK / self.pitch, MOST) // 2
+
+    @property
+    def batch(self) -> int:
+        """How many are made next: they must be ready before those that are there are used up."""
+        wanted = max(first_batch(self.pitch), int(_GROWTH * self.ready))
+        return min(wanted, _number(STOCK / self.pitch, MOST), self.slots)
+
+
+def first_batch(pitch: float) -> int:
+    """Children that are made before the first of so frequent slots."""
+    return _number(FIRST_STOCK / pitch, FIRST_MOST)
+
+
+def _number(wanted: float, most: int) -> int:
+    return max(LEAST, min(int(wanted), most))
 
 
 class Nurse:
@@ -57,11 +80,12 @@ class Nurse:
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
-    def announce(self, program: Program, slots: int) -> None:
+    def announce(self, program: Program, slots: int, pitch: float) -> None:
         with self._lock:
             if program not in self._cold:
                 ward = self._wards.setdefault(program, _Ward())
                 ward.slots, ward.dismissed = ward.slots + slots, False
+                ward.pitch = pitch
                 self._changed.notify_all()
 
     def dismiss(self, program: Program) -> None:
@@ -93,6 +117,13 @@ class Nurse:
                     self._changed.notify_all()
                     return brood, child
             return None
+
+    def give_back(self, brood: Brood, child: Child) -> None:
+        """A child whose slot did not begin; it has seen nothing."""
+        with self._lock:
+            brood.children.appendleft(child)
+            self._busy[brood] -= 1
+            self._changed.notify_all()
 
     def why_cold(self, program: Program) -> str | None:
         return self._cold.get(program)
@@ -144,14 +175,12 @@ class Nurse:
         self._dying = left
 
     def _hungry(self) -> tuple[Program, int] | None:
-        """The program that needs children most: half a batch or less is ready, and slots are left."""
-        few = max(BATCH // 2, FIRST_BATCH)
-        found = [(ward.ready, program) for program, ward in self._wards.items() if ward.slots and ward.ready <= few]
+        """The program that needs children most, and how many."""
+        found = [(ward.ready, program) for program, ward in self._wards.items() if ward.hungry]
         if not found:
             return None
         _, program = min(found, key=lambda pair: pair[0])
-        ward = self._wards[program]
-        return program, min(BATCH if ward.fed else FIRST_BATCH, ward.slots)
+        return program, self._wards[program].batch
 
     def _feed(self, program: Program, count: int) -> None:
         with self._lock:
@@ -171,7 +200,6 @@ class Nurse:
         with self._lock:
             if (ward := self._wards.get(program)) is not None:
                 ward.broods.append(brood)
-                ward.fed = True
                 ward.slots -= min(count, ward.slots)
         if ward is None:  # dismissed meanwhile
             self._try(brood.close)

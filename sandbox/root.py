@@ -25,9 +25,11 @@ __all__ = ["LAUNCHER", "ZYGOTE", "make_root", "remove_tree"]
 #: The launcher of modules, inside the sandbox.
 LAUNCHER = Path("/usr/lib/privid/launcher.py")
 ZYGOTE = LAUNCHER.with_name("zygote.py")
+#: What zygotes call, built from the C file of that name.
+LITTER = LAUNCHER.with_name("litter.so")
 
 #: Read when the engine starts: it may step down to a user who cannot reach its own source.
-_SOURCES = {name: Path(__file__).with_name(name).read_bytes() for name in (LAUNCHER.name, ZYGOTE.name)}
+_SOURCES = {path.name: Path(__file__).with_name(path.name).read_bytes() for path in (LAUNCHER, ZYGOTE, LITTER)}
 
 #: Fields of /proc/cpuinfo that are the same at all times; libraries read them to choose their code.
 _CPU_FIELDS = ("vendor_id", "cpu family", "model", "model name", "stepping", "cache size", "flags", "bugs", "address sizes",
@@ -46,7 +48,7 @@ def make_root(runtime: Runtime, root: Path) -> None:
     root.chmod(0o755)
     own = root / LAUNCHER.parent.relative_to("/")
     own.mkdir(parents=True)
-    for name, content in {**_SOURCES, "filter": system_calls.export()}.items():
+    for name, content in {**_SOURCES, "filter": system_calls.export_for_child()}.items():
         (own / name).write_bytes(content)
     _add_rehearsal(own / "rehearsal")
     (root / "app/files").mkdir(parents=True, exist_ok=True)

@@ -30,7 +30,7 @@ from privid.errors import SandboxFailed
 from .cgroups import Group
 from .chunk import CHUNK_FILE, FRAMES_FILE
 from .command import sandbox_command
-from .hands import Booked, Hand, Late, OwnHand, Stop
+from .hands import Booked, Hand, Late, OwnHand, Stop, watch
 from .places import Place, empty
 from .program import Program
 
@@ -105,6 +105,7 @@ class Run:
         self._pidfd: int | None = None
         self._status = b""
         self._stdout = bytearray()
+        self._over = 0.0  # when its program had ended
         with contextlib.ExitStack() as child_ends, contextlib.ExitStack() as own_ends:
             gate, self._gate = _pipe(child_ends, own_ends)
             self._status_fd, status = _pipe(own_ends, child_ends)
@@ -175,25 +176,24 @@ class Run:
 
     def collect(self, hand: Hand | OwnHand, stop: Stop | None) -> Outcome:
         """Read what the program prints until it ends, floods, or its time is over; then kill what is left of it."""
+        own, stopped = hand.fileno(), -1 if stop is None else stop.fileno()
         outcome: Outcome | None = None
-        with selectors.PollSelector() as selector:
-            for fd in (self._stdout_fd, self._status_fd, hand.fileno(), -1 if stop is None else stop.fileno()):
-                if fd >= 0:
-                    selector.register(fd, selectors.EVENT_READ)
-            while outcome is None and not hand.over and (left := hand.deadline - time.monotonic()) > 0:
-                for key, _ in hand.first(selector.select(left)):
-                    if key.fd == self._stdout_fd:
-                        if not self._read_stdout():
-                            selector.unregister(self._stdout_fd)
-                    elif key.fd == self._status_fd:
-                        if not self._read_status():
-                            outcome = self._ended(hand)
-                    elif key.fd == hand.fileno():
-                        hand.hear()
-                    else:
-                        outcome = Outcome.CANCELLED
-                if len(self._stdout) > self._limits.stdout:
-                    outcome = Outcome.FLOODED
+        poll = watch(self._stdout_fd, self._status_fd, own, stopped)
+        while outcome is None and not hand.over and (left := hand.deadline - time.monotonic()) > 0:
+            for fd, _ in hand.first(poll.poll(1000 * left)):
+                if fd == self._stdout_fd:
+                    if not self._read_stdout():
+                        poll.unregister(self._stdout_fd)
+                elif fd == self._status_fd:
+                    if not self._read_status():
+                        outcome = self._ended(hand)
+                elif fd == own:
+                    hand.hear()
+                else:
+                    outcome = Outcome.CANCELLED
+            if len(self._stdout) > self._limits.stdout:
+                outcome = Outcome.FLOODED
+        self._over = time.monotonic()
         self.kill()
         if outcome is None:
             self._check_started()
@@ -201,10 +201,9 @@ class Run:
         return outcome
 
     def result(self, outcome: Outcome, started: float) -> RunResult:
-        ended = time.monotonic()
         size = os.fstat(self._stderr_fd).st_size
         tail = os.pread(self._stderr_fd, self._limits.stderr, max(0, size - self._limits.stderr))
-        return RunResult(outcome, uncopied(self._stdout) if outcome is Outcome.OK else b"", tail, started, ended)
+        return RunResult(outcome, uncopied(self._stdout) if outcome is Outcome.OK else b"", tail, started, self._over)
 
     def kill(self) -> None:
         """Everything, at once; the kernel clears away behind us."""

@@ -5,16 +5,14 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
-import selectors
 import signal
 import time
 from pathlib import Path
 
 from .brood import Brood, Child
 from .chunk import CHUNK_FILE, FRAMES_FILE
-from .hands import Booked, Hand, OwnHand, Stop
+from .hands import Booked, Hand, OwnHand, Stop, watch
 from .run import Limits, Outcome, RunResult, uncopied
 
 __all__ = ["WarmRun"]
@@ -33,6 +31,7 @@ class WarmRun:
         self._child = child
         self._limits = limits
         self._stdout = bytearray()
+        self._closed = 0.0  # when it closed its output
         for name in (FRAMES_FILE, CHUNK_FILE):
             os.link(chunk / name, child.box / name)
 
@@ -53,29 +52,28 @@ class WarmRun:
     def collect(self, hand: Hand | OwnHand, stop: Stop | None) -> Outcome:
         """Read what the program prints until it ends, floods, or its time is over; then kill what is left of it."""
         child, brood = self._child, self._brood
+        control, own, stopped = brood.control.fileno(), hand.fileno(), -1 if stop is None else stop.fileno()
         outcome: Outcome | None = None
-        pause = math.inf  # between looks at a program that has closed its output
-        with selectors.PollSelector() as selector:
-            for fd in (child.output, brood.control.fileno(), hand.fileno(), -1 if stop is None else stop.fileno()):
-                if fd >= 0:
-                    selector.register(fd, selectors.EVENT_READ)
-            while outcome is None and not hand.over and (left := hand.deadline - time.monotonic()) > 0:
-                for key, _ in hand.first(selector.select(min(left, pause))):
-                    if key.fd == child.output:
-                        if not self._read():
-                            selector.unregister(child.output)
-                            pause = _GLANCE
-                    elif key.fd == brood.control.fileno():
-                        if not brood.listen():
-                            outcome = Outcome.CRASHED  # process 1 is gone, and with it the child
-                    elif key.fd == hand.fileno():
-                        hand.hear()
-                    else:
-                        outcome = Outcome.CANCELLED
-                if len(self._stdout) > self._limits.stdout:
-                    outcome = Outcome.FLOODED
-                elif outcome is None and (status := self._status(closed=pause < math.inf, over=hand.over)) is not None:
-                    outcome = self._ended(status, hand)
+        poll = watch(child.output, control, own, stopped)
+        while outcome is None and not hand.over and (left := hand.deadline - time.monotonic()) > 0:
+            for fd, _ in hand.first(poll.poll(1000 * left)):
+                if fd == child.output:
+                    if not self._read():
+                        poll.unregister(child.output)
+                        self._closed = time.monotonic()
+                elif fd == control:
+                    if not brood.listen():
+                        outcome = Outcome.CRASHED  # process 1 is gone, and with it the child
+                elif fd == own:
+                    hand.hear()
+                else:
+                    outcome = Outcome.CANCELLED
+            if len(self._stdout) > self._limits.stdout:
+                outcome = Outcome.FLOODED
+            elif outcome is None and (status := self._status(over=hand.over)) is not None:
+                outcome = self._ended(status, hand)
+        if outcome is not Outcome.OK or not self._closed:
+            self._closed = time.monotonic()
         self.kill()
         return Outcome.TIMED_OUT if outcome is None else outcome
 
@@ -83,23 +81,22 @@ class WarmRun:
         self._child.group.kill()
 
     def result(self, outcome: Outcome, started: float) -> RunResult:
-        ended = time.monotonic()
         size = os.fstat(self._child.errors).st_size
         tail = os.pread(self._child.errors, self._limits.stderr, max(0, size - self._limits.stderr))
-        return RunResult(outcome, uncopied(self._stdout) if outcome is Outcome.OK else b"", tail, started, ended)
+        return RunResult(outcome, uncopied(self._stdout) if outcome is Outcome.OK else b"", tail, started, self._closed)
 
-    def _status(self, *, closed: bool, over: bool) -> int | None:
+    def _status(self, *, over: bool) -> int | None:
         """How the program ended, or None while it runs. Process 1 tells it when everything of the child is gone; that takes a few
-        milliseconds longer than the end of the program, which is to be seen as soon as it has closed its output."""
+        milliseconds longer than the end of the program, which may be that of its slot."""
         told = self._told()
-        if told is not None or not (closed or over):
+        if told is not None or not over:
             return told
         try:
             with open(f"/proc/{self._child.seen.pid}/stat", "rb") as file:
                 fields = file.read().rpartition(b") ")[2].split()
             return int(fields[49]) if int(fields[6]) & _PF_EXITING else None
         except OSError:  # buried: process 1 has told it, or is about to
-            patience = time.monotonic() + (_MOMENT if over else 0)
+            patience = time.monotonic() + _MOMENT
             while self._brood.listen() and (told := self._told()) is None and time.monotonic() < patience:
                 time.sleep(_GLANCE)
             return told

@@ -48,7 +48,7 @@ class TimeKeeper:
 
     warm, guard = False, GUARD
 
-    def announce(self, program: Program, slots: int) -> None:
+    def announce(self, program: Program, slots: int, pitch: float) -> None:
         pass
 
     def ready(self, program: Program) -> bool:

@@ -218,8 +218,8 @@ def test_the_zygote_is_dead_and_the_children_are_frozen_before_any_frame_is_ther
 
 
 def test_a_long_series_passes_from_brood_to_brood(warm: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nurse, "FIRST_BATCH", 4)
-    monkeypatch.setattr(nurse, "BATCH", 7)
+    monkeypatch.setattr(nurse, "LEAST", 4)
+    monkeypatch.setattr(nurse, "MOST", 7)
     with expected(warm, "def process(chunk):\n    yield {'n': int(chunk.frames[0, 0, 0, 0])}\n", 15) as module:
         for _ in range(15):
             while not warm.lane.ready(module.program):
