@@ -21,7 +21,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,6 +61,7 @@ class Child:
     tmpfs: int
     output: int
     errors: int
+    gone: bool = False  # buried
 
     def clear(self) -> bool:
         """Take back the chunk of a slot that did not begin. False if the child cannot be used again: it must have been frozen all along."""
@@ -77,7 +78,8 @@ class Child:
             self.group.kill()
             self._unlink()
             self.close()
-        return self.group.remove(patience=0)
+        self.gone = self.group.remove(patience=0)
+        return self.gone
 
     def close(self) -> None:
         for name in ("output", "errors"):
@@ -119,8 +121,8 @@ class Brood:
         try:
             zygote = self._boot(order, count, elsewhere)
             self._settle(count, hierarchy, limits, name, uid, gid, root, zygote)
+            self._furnish(limits, uid, gid)
             for child in self._made:
-                self._furnish(child, limits, uid, gid)
                 prefer(child.seen.pid, cores)
         except (OSError, Refused, ValueError, IndexError, NotWarm) as error:
             self.close()
@@ -192,28 +194,35 @@ class Brood:
         group.add(seen.pid)
         return Child(seen, group, self._nest / name, -1, -1, -1)
 
-    def _furnish(self, child: Child, limits: Limits, uid: int, gid: int) -> None:
-        """A fresh /tmp, the output, and the place where the chunk will be."""
+    def _furnish(self, limits: Limits, uid: int, gid: int) -> None:
+        """For each a fresh /tmp, the output, and the place where the chunk will be."""
+        size = {"size": str(limits.tmpfs), "mode": "0755", "uid": str(uid), "gid": str(gid)}
+        with contextlib.ExitStack() as opened:
+            mounts = [self._prepare(child, size, uid, gid, opened) for child in self._made]
+            with _visit() as enter:
+                for child, (box, space) in zip(self._made, mounts, strict=True):
+                    enter(space)
+                    syscalls.move_mount(child.tmpfs, "/tmp")
+                    syscalls.move_mount(box, "/chunk")
+
+    def _prepare(self, child: Child, size: dict[str, str], uid: int, gid: int, opened: contextlib.ExitStack) -> tuple[int, int]:
+        """What will be mounted in a child's namespace, and this."""
         child.box.mkdir(mode=0o755)
         child.box.chmod(0o755)
-        child.tmpfs = syscalls.new_tmpfs({"size": str(limits.tmpfs), "mode": "0755", "uid": str(uid), "gid": str(gid)}, _DATA_FLAGS)
+        child.tmpfs = syscalls.new_tmpfs(size, _DATA_FLAGS)
+        # Device numbers of a tmpfs and of what an IPC namespace holds are given out anew when they are free: held until the whole brood is
+        # gone, so that the numbers which a later child sees do not tell how fast an earlier one went away.
+        self._pins += [child.tmpfs, os.open(f"/proc/{child.seen.pid}/ns/ipc", os.O_RDONLY | os.O_CLOEXEC)]
         os.mkfifo(".output", 0o600, dir_fd=child.tmpfs)
         os.chown(".output", uid, gid, dir_fd=child.tmpfs)
         child.output = os.open(".output", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=child.tmpfs)
         child.errors = os.open(".errors", os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=child.tmpfs)
         os.fchown(child.errors, uid, gid)
         box = syscalls.bind_tree(str(child.box), _DATA_FLAGS | syscalls.ATTR_RDONLY)
-        # Device numbers of a tmpfs and of what an IPC namespace holds are given out anew when they are free: held until the whole brood is
-        # gone, so that the numbers which a later child sees do not tell how fast an earlier one went away.
-        self._pins += [child.tmpfs, os.open(f"/proc/{child.seen.pid}/ns/ipc", os.O_RDONLY | os.O_CLOEXEC)]
+        opened.callback(os.close, box)
         space = os.open(f"/proc/{child.seen.pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            with _inside(space):
-                syscalls.move_mount(child.tmpfs, "/tmp")
-                syscalls.move_mount(box, "/chunk")
-        finally:
-            os.close(box)
-            os.close(space)
+        opened.callback(os.close, space)
+        return box, space
 
     # Talk with process 1
 
@@ -248,7 +257,7 @@ class Brood:
 
     def close(self) -> None:
         """Kill what is left and free everything; may take a while."""
-        groups = [self._zygote, *(child.group for child in self._made)]
+        groups = [self._zygote, *(child.group for child in self._made if not child.gone)]
         for group in groups:
             group.kill()
         self._nursery.kill()
@@ -273,14 +282,12 @@ def _children(pid: int) -> list[int]:
 
 
 @contextmanager
-def _inside(space: int) -> Iterator[None]:
-    """In another mount namespace; the calling thread must not share its view of the file system with others (unshare(CLONE_FS))."""
+def _visit() -> Iterator[Callable[[int], None]]:
+    """Gives what enters other mount namespaces, and comes home; the calling thread must not share its view of the file system with others
+    (unshare(CLONE_FS))."""
     home = os.open("/proc/thread-self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        syscalls.enter_namespace(space, "mnt")
-        try:
-            yield
-        finally:
-            syscalls.enter_namespace(home, "mnt")
+        yield lambda space: syscalls.enter_namespace(space, "mnt")
     finally:
+        syscalls.enter_namespace(home, "mnt")
         os.close(home)

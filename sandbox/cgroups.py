@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 __all__ = ["Group", "Hierarchy", "find_hierarchy", "read_whole"]
@@ -94,16 +94,23 @@ class Hierarchy:
     parents: tuple[Path, ...]
     stroke: Path | None = None  # the parent of groups that can be frozen and killed: version 2's own hierarchy
 
+    #: files of a group, by its parent, that this kernel does not have
+    _absent: set[tuple[Path, str]] = field(default_factory=set, compare=False, repr=False)
+
     def create(self, name: str, *, memory: int, processes: int) -> Group:
         directories = tuple(parent / name for parent in self.parents)
         limits = ({"memory.max": memory, "memory.swap.max": 0, "memory.oom.group": 1, "pids.max": processes} if self.version == 2 else
                   {"memory.limit_in_bytes": memory, "memory.memsw.limit_in_bytes": memory, "pids.max": processes})
-        for directory in directories:
+        for parent, directory in zip(self.parents, directories, strict=True):
             _make(directory)
             for file, value in limits.items():
                 # swap and group kill are not compiled into every kernel; the limits themselves were tried by find_hierarchy
-                with contextlib.suppress(FileNotFoundError):
-                    _write(f"{directory}/{file}", str(value))
+                if (parent, file) not in self._absent:
+                    try:
+                        _write(f"{directory}/{file}", str(value))
+                    except FileNotFoundError:
+                        if Path(directory).is_dir():
+                            self._absent.add((parent, file))
         stroke = None if self.stroke is None else self.stroke / name
         if stroke is not None and stroke not in directories:
             _make(stroke)

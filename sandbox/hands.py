@@ -63,6 +63,9 @@ class Booked:
 class Hand:
     """Books one slot after another, and hears when they have ended."""
 
+    #: whether everything is killed at the end of a slot without our doing
+    kills = True
+
     def __init__(self, ours: socket.socket) -> None:
         self._socket = ours
         self.started = 0.0
@@ -123,6 +126,8 @@ class Hand:
 
 class OwnHand:
     """Where there can be no gate, the lane's thread begins slots itself, as well as it can, and kills at their end."""
+
+    kills = False
 
     def __init__(self) -> None:
         self.started = self.end = self.deadline = 0.0

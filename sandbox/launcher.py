@@ -26,6 +26,7 @@ __all__ = ["Chunk", "load_chunk", "main"]
 FILES = Path("/app/files")
 #: Characters of rows that are written together.
 _BUFFER = 65536
+_DECODER = json.JSONDecoder()
 
 
 class Chunk:
@@ -58,7 +59,7 @@ class Chunk:
 def load_chunk(directory: Path | str) -> Chunk:
     """The chunk of a directory, its frames mapped privately: pages are read where they lie and copied only if written to."""
     fd = os.open(f"{directory}/chunk.json", os.O_RDONLY)
-    facts = json.loads(os.read(fd, 1 << 20).decode())
+    facts = _DECODER.raw_decode(os.read(fd, 1 << 20).decode())[0]
     os.close(fd)
     shape = facts["frames"], facts["height"], facts["width"], 3
     fd = os.open(f"{directory}/frames.npy", os.O_RDONLY)

@@ -8,10 +8,13 @@ is true when it is looked at stays true until it is thawed.
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import functools
 import itertools
 import os
 import re
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,6 +25,10 @@ __all__ = ["Refused", "Seen", "check_alone", "check_apart", "look", "seems_ready
 
 _SHARED = re.compile(rb" [r-][w-][x-]s ")
 _NO_CAPABILITIES = b"0000000000000000"
+# PROCMAP_QUERY: its own size, flags (a shared mapping; at the address or the next above it), the address, and room for the answer
+_QUERY = struct.Struct("<9Q4I2Q")
+_FIND_MAPPING = 3 << 30 | _QUERY.size << 16 | ord("f") << 8 | 17
+_SHARED_OR_NEXT = 0x08 | 0x10
 
 
 class Refused(Exception):
@@ -66,7 +73,7 @@ def look(pid: int, *, uid: int, gid: int, root: os.stat_result, filters: int) ->
             found = os.stat(f"/proc/{pid}/{place}")
             if (found.st_dev, found.st_ino) != (root.st_dev, root.st_ino):
                 raise Refused(f"its {place} is elsewhere")
-        if _SHARED.search(read_whole(f"/proc/{pid}/maps")):
+        if _shares_memory(pid):
             raise Refused("it has a shared mapping")
         # seen from the host, from the nursery, and from inside, where it must be the first of its namespace
         pids = status[b"NSpid"].split()
@@ -101,6 +108,18 @@ def check_alone(pid: int) -> None:
     """No process has this one for its parent."""
     if read_whole(f"/proc/{pid}/task/{pid}/children").strip():
         raise Refused("it has children")
+
+
+def _shares_memory(pid: int) -> bool:
+    """Whether it has a mapping that others could share. Kernels since 6.11 can be asked for the first; others list all."""
+    fd = os.open(f"/proc/{pid}/maps", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.ioctl(fd, _FIND_MAPPING, bytearray(_QUERY.pack(_QUERY.size, _SHARED_OR_NEXT, *[0] * 13)))
+        return True
+    except OSError as error:
+        return error.errno != errno.ENOENT and _SHARED.search(read_whole(f"/proc/{pid}/maps")) is not None
+    finally:
+        os.close(fd)
 
 
 def _status(pid: int) -> dict[bytes, bytes]:

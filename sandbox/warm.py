@@ -50,7 +50,7 @@ class WarmRun:
             hand.book(begin, end, Booked(b"0", thaw, *child.group.open_stroke(opened), stamped))
 
     def collect(self, hand: Hand | OwnHand, stop: Stop | None) -> Outcome:
-        """Read what the program prints until it ends, floods, or its time is over; then kill what is left of it."""
+        """Read what the program prints until it ends, floods, or its time is over."""
         child, brood = self._child, self._brood
         control, own, stopped = brood.control.fileno(), hand.fileno(), -1 if stop is None else stop.fileno()
         outcome: Outcome | None = None
@@ -74,7 +74,8 @@ class WarmRun:
                 outcome = self._ended(status, hand)
         if outcome is not Outcome.OK or not self._closed:
             self._closed = time.monotonic()
-        self.kill()
+        if outcome is Outcome.FLOODED or not hand.kills:
+            self.kill()
         return Outcome.TIMED_OUT if outcome is None else outcome
 
     def kill(self) -> None:
