@@ -1,7 +1,7 @@
 """Keeps warm children ready for the programs that a lane has been told to expect.
 
-One thread per lane. What it does depends on which programs were announced, for how many slots, and how many of these have passed:
-all public. A program that cannot be started warm is started cold from then on.
+Two threads per lane, one that makes children and one that buries them. What is made depends on which programs were announced, for how many
+slots, and how many of these have passed: all public. A program that cannot be started warm is started cold from then on.
 """
 
 from __future__ import annotations
@@ -77,8 +77,11 @@ class Nurse:
         self._dead: queue.SimpleQueue[tuple[Brood, Child]] = queue.SimpleQueue()
         self._dying: list[tuple[Brood, Child]] = []
         self._busy: dict[Brood, int] = {}  # runs of a brood that are not buried yet
-        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
-        self._thread.start()
+        self._finished = False  # no child is made any more
+        self._breeder = threading.Thread(target=self._work, name=name, daemon=True)
+        self._undertaker = threading.Thread(target=self._tidy, name=f"{name}-undertaker", daemon=True)
+        self._breeder.start()
+        self._undertaker.start()
 
     def announce(self, program: Program, slots: int, pitch: float) -> None:
         with self._lock:
@@ -138,24 +141,36 @@ class Nurse:
         with self._lock:
             self._stopped = True
             self._changed.notify_all()
-        self._thread.join()
+        self._breeder.join()
+        with self._lock:
+            self._finished = True
+            self._changed.notify_all()
+        self._undertaker.join()
 
-    # The thread
+    # The threads
 
     def _work(self) -> None:
         syscalls.unshare(syscalls.CLONE_FS)  # it will visit the children's mount namespaces
         while True:
             with self._lock:
-                while not (self._stopped or not self._dead.empty() or self._hungry() or self._closable()):
+                while not self._stopped and (hungry := self._hungry()) is None:
+                    self._changed.wait()
+                if self._stopped:
+                    return
+            assert hungry is not None
+            self._feed(*hungry)
+
+    def _tidy(self) -> None:
+        while True:
+            with self._lock:
+                while not (self._finished or not self._dead.empty() or self._closable()):
                     if not self._changed.wait(_LOOK_AGAIN if self._dying else None):
                         break
-                stopped, hungry = self._stopped, self._hungry()
+                finished = self._finished
             self._bury()
-            self._clear(stopped)
-            if stopped:
+            self._clear(finished)
+            if finished:
                 return
-            if hungry is not None:
-                self._feed(*hungry)
 
     def _bury(self) -> None:
         """What the kernel has not cleared away yet is looked at again later, all of it together."""

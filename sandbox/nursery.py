@@ -9,7 +9,7 @@ all children would die with process 1. Both die with the lane.
                          <-    {"zygote": pid}            it waits for its control group
     {"go": true}         ->
     {"seal": true}       ->    {"sealed": true}           no descendant can make a user namespace any more
-                         <-    {"ended": [[pid, status], ...]}  at any time; pids as process 1 sees them
+                         <-    {"ended": [[pid, status], ...]}  at times; pids as process 1 sees them
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ from . import syscalls
 __all__ = ["main"]
 
 _BIND_READ_ONLY = syscalls.ATTR_RDONLY | syscalls.ATTR_NOSUID | syscalls.ATTR_NODEV
+#: Milliseconds after a death at which all that have died are buried.
+_BURY_AFTER = 50
 _LIMITS = {name: getattr(resource, f"RLIMIT_{name}") for name in ("AS", "NPROC", "FSIZE", "NOFILE", "CORE", "MEMLOCK")}
 
 
@@ -95,6 +97,7 @@ def _tend(control: socket.socket, order: dict[str, Any], proc: int) -> None:
     wake, woken = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
+    children = {signal.SIGCHLD}
     gate, opener = os.pipe2(os.O_CLOEXEC)
     zygote = os.fork()
     if zygote == 0:
@@ -106,13 +109,22 @@ def _tend(control: socket.socket, order: dict[str, Any], proc: int) -> None:
     poll = select.poll()
     poll.register(control, select.POLLIN)
     poll.register(wake, select.POLLIN)
+    waiting = None  # to bury several at once
     while True:
-        for fd, _ in poll.poll():
+        found = poll.poll(waiting)
+        if waiting is not None and not found:
+            waiting = None
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, children)
+            with contextlib.suppress(BlockingIOError):
+                os.read(wake, 4096)
+            poll.register(wake, select.POLLIN)
+            if ended := _bury():
+                control.send(json.dumps({"ended": ended}).encode())
+        for fd, _ in found:
             if fd == wake:
-                with contextlib.suppress(BlockingIOError):
-                    os.read(wake, 4096)
-                if ended := _bury():
-                    control.send(json.dumps({"ended": ended}).encode())
+                waiting = _BURY_AFTER
+                signal.pthread_sigmask(signal.SIG_BLOCK, children)
+                poll.unregister(wake)
                 continue
             message = control.recv(4096)
             if not message:

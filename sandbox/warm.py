@@ -10,6 +10,8 @@ import signal
 import time
 from pathlib import Path
 
+from privid.errors import SandboxFailed
+
 from .brood import Brood, Child
 from .chunk import CHUNK_FILE, FRAMES_FILE
 from .hands import Booked, Hand, OwnHand, Stop, watch
@@ -63,7 +65,7 @@ class WarmRun:
                         self._closed = time.monotonic()
                 elif fd == control:
                     if not brood.listen():
-                        outcome = Outcome.CRASHED  # process 1 is gone, and with it the child
+                        raise SandboxFailed("the process that warm children belong to is gone")
                 elif fd == own:
                     hand.hear()
                 else:
