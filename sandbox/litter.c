@@ -9,16 +9,12 @@
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <signal.h>
 #include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-
-/* A child sleeps at most so long between looks for its chunk until it is frozen, and never longer than a quarter of what it has waited
- * already, so that its sleep is over when it is thawed, and it looks at once. */
-#define PATIENCE 200000000L
-#define FIRST_NAP 2000000L
 
 /* fork() into new namespaces: one system call. In a process of one thread nothing must be done around it but to tell the C library in the
  * child its new number, which clone does when it is given the address. */
@@ -44,28 +40,17 @@ part(const struct sock_fprog *filter)
 	prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, filter, 0, 0);
 }
 
-static long
-now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return time.tv_sec * 1000000000L + time.tv_nsec;
-}
-
-/* To be frozen, given a chunk, and thawed. */
+/* To be frozen, given a chunk, and thawed. This call ends when it is interrupted, as it is by being frozen: a child that is thawed looks at
+ * once, and does nothing until then. */
 static void
 await(const char *chunk)
 {
-	long begun = now();
+	sigset_t none;
+	struct timespec second = {1, 0};
 
+	sigemptyset(&none);
 	while (access(chunk, F_OK) != 0)
-	{
-		long nap = FIRST_NAP + (now() - begun) / 4;
-		struct timespec time = {0, nap < PATIENCE ? nap : PATIENCE};
-
-		clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL);
-	}
+		sigtimedwait(&none, NULL, &second);
 }
 
 /* Standard input, output and error, the latter two under names that the program is not to find. */

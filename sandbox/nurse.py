@@ -45,7 +45,7 @@ class _Ward:
 
     @property
     def hungry(self) -> bool:
-        return self.slots > 0 and self.ready <= _number(STOCK / self.pitch, MOST) * 3 // 4
+        return self.slots > 0 and self.ready <= _number(STOCK / self.pitch, MOST) // 2
 
     @property
     def batch(self) -> int:
