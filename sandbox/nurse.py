@@ -203,12 +203,13 @@ class Nurse:
                 return
         try:
             brood = self._breed(program, count)
-        except NotWarm as reason:
+        except Exception as error:  # whatever it is, this program can still be started cold
+            reason = str(error) if isinstance(error, NotWarm) else f"{type(error).__name__} while its children were made"
             self._log(f"started cold: {reason}")
             with self._lock:
                 if len(self._cold) >= _REMEMBERED:
                     self._cold.clear()
-                self._cold[program] = str(reason)
+                self._cold[program] = reason
                 if (ward := self._wards.get(program)) is not None:
                     ward.slots, ward.dismissed = 0, True
             return
