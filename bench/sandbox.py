@@ -241,9 +241,12 @@ def whole_video(base: Path, lane: Lane, minutes: int) -> None:
     videos.mkdir()
     render(videos / "a.mp4", 60 * minutes)
     footage = open_footage(videos, "a.mp4", None, base / "known")
-    alone, taken = bare_loop(videos, footage, size)
-    # as tight as the program allows: what the slowest chunk took, and a little
-    timeout = Fraction(round(1e3 * (max(taken) * 1.05 + 0.005)), 1000)
+    passes = [bare_loop(videos, footage, size) for _ in range(2)]
+    alone = statistics.mean(rate for rate, _ in passes)
+    # as tight as the program allows: what the slowest chunk takes, and a little; of two passes the better, for neighbours of a shared
+    # machine slow single chunks down by a quarter
+    slowest = max(map(min, *(taken for _, taken in passes)))
+    timeout = Fraction(round(1e3 * (1.08 * slowest + 0.005)), 1000)
     rate, late = through_runner(base, lane, videos, footage, size, timeout, BACKGROUND)
     print(f"{minutes} min of {WIDTH}x{HEIGHT}, chunks of {size} frames, background subtraction: bare loop {alone:.2f} chunks/s, "
           f"warm lane {rate:.2f} in slots of {1e3 * float(timeout):g} ms ({late} not in time), ratio {rate / alone:.2f}")

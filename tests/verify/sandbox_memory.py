@@ -33,7 +33,7 @@ def main(chunks: int = CHUNKS) -> None:
         before = counts()
         path = trial.scratch / "program"
         program = Program(path, install(CONTENT, "program", path))
-        trial.lane.announce(program, chunks)
+        trial.lane.announce(program, chunks, SLOT + 0.005)
         begun = time.monotonic()
         for number in range(chunks):
             while not trial.lane.ready(program):
