@@ -222,12 +222,15 @@ def bare_loop(directory: Path, footage: Footage, size: int) -> tuple[float, list
     done: multiprocessing.Queue[float] = multiprocessing.Queue()
     worker = multiprocessing.Process(target=bare, args=(chunks, done))
     worker.start()
+    assert worker.pid is not None
+    if (cores := sorted(os.sched_getaffinity(worker.pid)))[1:]:
+        os.sched_setaffinity(worker.pid, {cores[-1]})  # as a lane has it
     count = footage.frames // size
     begun = time.monotonic()
     with Decoder(directory, footage) as decoder:
         for number in range(count):
             folder = directory / f"bare-{number}"
-            folder.mkdir()
+            folder.mkdir(exist_ok=True)
             decoder.read(number * size, size, folder)
             chunks.put(str(folder / "frames.npy"))
     chunks.put(None)
@@ -247,14 +250,17 @@ def whole_video(base: Path, lane: Lane, minutes: int) -> None:
     # machine slow single chunks down by a quarter
     slowest = max(map(min, *(taken for _, taken in passes)))
     timeout = Fraction(round(1e3 * (1.08 * slowest + 0.005)), 1000)
-    rate, late = through_runner(base, lane, videos, footage, size, timeout, BACKGROUND)
+    rate, late, slipped = through_runner(base, lane, videos, footage, size, timeout, BACKGROUND)
     print(f"{minutes} min of {WIDTH}x{HEIGHT}, chunks of {size} frames, background subtraction: bare loop {alone:.2f} chunks/s, "
-          f"warm lane {rate:.2f} in slots of {1e3 * float(timeout):g} ms ({late} not in time), ratio {rate / alone:.2f}")
+          f"warm lane {rate:.2f} in slots of {1e3 * float(timeout):g} ms ({late} not in time, {slipped} slots slipped), ratio {rate / alone:.2f}")
 
 
 def through_runner(base: Path, lane: Lane, videos: Path, footage: Footage, size: int, timeout: Fraction,
-                   content: str) -> tuple[float, int]:
-    """Chunks per second from the first slot to the last, by the engine's own runner, and how many programs did not end in time."""
+                   content: str) -> tuple[float, int, int]:
+    """Chunks per second from the first slot to the last, by the engine's own runner, how many programs did not end in time, and how many
+    slots were not used because something was not ready."""
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, set(cores[:-1] or cores))  # as the engine does, for all threads that it will start
     limits, runtime = Limits(), find_runtime()
     programs, cache, log = Programs(runtime, limits), ChunkCache(base / "chunks.db"), io.StringIO()
     runner = Runner([lane], cache, base / "lanes", Log(log), starts_warm=programs.starts_warm,
@@ -268,10 +274,11 @@ def through_runner(base: Path, lane: Lane, videos: Path, footage: Footage, size:
         job = runner.submit(table, Kind.MODULE, [(number, 0) for number in range(count)], [b"%d" % number for number in range(count)])
         job.wait_all()
         span = max(slot.place.end for slot in job.own) - min(slot.place.begin for slot in job.own)
-        return count / (span / 1e9), count - job.outcomes.get("ok", 0)
+        return count / (span / 1e9), count - job.outcomes.get("ok", 0), round(span / runner.pitch(table)) - count
     finally:
         runner.stop()
         cache.close()
+        os.sched_setaffinity(0, set(cores))
 
 
 def main() -> int:

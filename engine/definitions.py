@@ -170,8 +170,7 @@ def _runtime(options: _Options, executable: Executable) -> str:
 
 
 def _warm(server: dict[str, Any]) -> bool:
-    # cold starts have been tried against more channels, so warm ones are the owner's to ask for
-    return _boolean(_Options(server, "").get("warm", "off"), "warm")
+    return _boolean(_Options(server, "").get("warm", "on"), "warm")
 
 
 def make_columns(table: dict[str, Any], name: str) -> tuple[Column, ...]:

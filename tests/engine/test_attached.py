@@ -26,7 +26,7 @@ SUM = "SELECT count(*), sum(range(v, 0, 1000)) FROM {}"
 @pytest.fixture(scope="module")
 def camera(stack: RunningStack, make_video: Callable[..., Path]) -> str:
     make_video(stack.videos / "attached.mp4", [level for level in (1, 2, 3, 4, 5, 6) for _ in range(10)])
-    stack.camera("attached", "attached.mp4", warm="on")
+    stack.camera("attached", "attached.mp4")
     return "attached"
 
 
@@ -81,11 +81,11 @@ def test_progress_is_told_while_a_table_is_read_and_names_it_to_its_owner_only(s
     assert wait_until(lambda: stack.run("SELECT count(*) FROM privid.progress") == [(0,)], 10)
 
 
-def test_a_table_names_its_runtime_and_warm_starts_are_the_owners_to_allow(stack: RunningStack, camera: str) -> None:
+def test_a_table_names_its_runtime_and_cold_starts_are_the_owners_to_force(stack: RunningStack, camera: str) -> None:
     stack.executable("plain", "import os\ndef process(chunk):\n    yield {'v': os.getpid()}\n")
     stack.table("plain_warm", camera, "plain", end=SIX, timeout="400ms", max_rows="1")
     assert total(stack, "plain_warm") == (6, 6)  # each is process 1 of its own
-    stack.camera("attached_cold", "attached.mp4")
+    stack.camera("attached_cold", "attached.mp4", warm="off")
     stack.table("plain_cold", "attached_cold", "plain", end="2026-03-01 06:00:01+00", timeout="3s", max_rows="1")
     assert total(stack, "plain_cold") == (1, 2)
     with pytest.raises(psycopg.Error, match="needs an interpreter"):
