@@ -252,7 +252,8 @@ def whole_video(base: Path, lane: Lane, minutes: int) -> None:
     timeout = Fraction(round(1e3 * (1.08 * slowest + 0.005)), 1000)
     rate, late, slipped = through_runner(base, lane, videos, footage, size, timeout, BACKGROUND)
     print(f"{minutes} min of {WIDTH}x{HEIGHT}, chunks of {size} frames, background subtraction: bare loop {alone:.2f} chunks/s, "
-          f"warm lane {rate:.2f} in slots of {1e3 * float(timeout):g} ms ({late} not in time, {slipped} slots slipped), ratio {rate / alone:.2f}")
+          f"warm lane {rate:.2f} in slots of {1e3 * float(timeout):g} ms ({late} not in time, {slipped} slots slipped), "
+          f"ratio {rate / alone:.2f}")
 
 
 def through_runner(base: Path, lane: Lane, videos: Path, footage: Footage, size: int, timeout: Fraction,
