@@ -18,7 +18,7 @@ PAIRS, SLOT, PAUSE = 80, 0.02, SHORT_GUARD
 def test_the_start_of_a_slot_does_not_depend_on_the_slot_before_it(make_trial: Callable[..., Trial]) -> None:
     trial = make_trial(3, Limits(memory=256 << 20, processes=24), frozenset({max(os.sched_getaffinity(0))}))
     order = shuffled(PAIRS, seed=5)
-    programs = announce(trial, order)
+    programs = announce(trial, order, SLOT + PAUSE)
     found = measure(trial, programs, order, SLOT, PAUSE)
     marks = [start.after == "hostile" for start in found]
     given_up = [name for name, program in programs.items() if trial.lane._nurse and trial.lane._nurse.why_cold(program)]

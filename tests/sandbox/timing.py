@@ -79,7 +79,7 @@ def measure(trial: Trial, programs: dict[str, Program], order: Sequence[str], sl
                     one.exception()
                 todo.append((name, program))
                 for lost in (program, programs["idle"]):
-                    trial.lane.announce(lost, 1)
+                    trial.lane.announce(lost, 1, pitch)
             else:
                 told = result.stdout.partition(b'"t": ')[2].rstrip(b"}\n")
                 late = result.started - begin - pitch
@@ -88,7 +88,7 @@ def measure(trial: Trial, programs: dict[str, Program], order: Sequence[str], sl
     return found
 
 
-def announce(trial: Trial, order: Sequence[str]) -> dict[str, Program]:
+def announce(trial: Trial, order: Sequence[str], pitch: float) -> dict[str, Program]:
     """Every program of the order, made ready."""
     made = {}
     for name, content in {"idle": IDLE, **HOSTILE}.items():
@@ -96,7 +96,7 @@ def announce(trial: Trial, order: Sequence[str]) -> dict[str, Program]:
         path.unlink(missing_ok=True)
         made[name] = Program(path, install(content.encode(), name, path))
         if slots := order.count(name) + (len(order) if name == "idle" else 0):
-            trial.lane.announce(made[name], slots)
+            trial.lane.announce(made[name], slots, pitch)
     while not all(trial.lane.ready(program) for program in made.values()):
         time.sleep(0.05)
     return made

@@ -22,7 +22,7 @@ def main() -> None:
         if own:
             os.sched_setaffinity(0, set(cores) - own)
         order = shuffled(PAIRS, seed=11)
-        programs = announce(trial, order)
+        programs = announce(trial, order, SLOT + SHORT_GUARD)
         found = measure(trial, programs, order, SLOT, SHORT_GUARD)
     marks = [start.after == "hostile" for start in found]
     for name, values in (("by the lane's clock", [start.late for start in found]),
