@@ -14,7 +14,7 @@ import pytest
 from privid.sandbox import brood as broods
 from privid.sandbox import nurse, syscalls, verify
 from privid.sandbox.executable import Kind, install
-from privid.sandbox.lane import Outcome, Program, RunResult
+from privid.sandbox.lane import Lane, Late, Outcome, Program, RunResult
 
 from .conftest import TOLERANCE, Trial, wait_until_gone
 
@@ -281,3 +281,36 @@ def test_a_program_that_is_dismissed_while_its_children_are_made_leaves_nothing_
     with expected(warm, "def process(chunk):\n    yield {'n': 2}\n") as module:
         assert rows(module.run()) == [{"n": 2}]
     assert wait_until_gone(warm.lane, 20) == []
+
+
+def test_a_child_whose_slot_slipped_is_used_for_the_next_one(warm: Trial) -> None:
+    with expected(warm, "def process(chunk):\n    yield {'n': int(chunk.frames[0, 0, 0, 0])}\n", 1) as module:
+        nurse_ = warm.lane._nurse
+        assert nurse_ is not None
+        (brood,) = nurse_._wards[module.program].broods
+        (child,) = brood.children
+        past = time.monotonic() - 1
+        with pytest.raises(Late):
+            Lane.run(warm.lane, module.program, warm.chunk, past, past + SLOT)
+        assert list(brood.children) == [child] and child.group.frozen() and not list(child.box.iterdir())
+        assert rows(module.run()) == [{"n": int(warm.frames[0, 0, 0, 0])}]
+
+
+def test_a_program_that_a_module_starts_finds_its_standard_files(warm: Trial) -> None:
+    content = ("import os\ndef process(chunk):\n"
+               "    if os.fork() == 0: os.execv('/bin/sh', ['sh', '-c', 'echo out; echo error >&2; read x'])\n"
+               "    yield {'code': os.wait()[1] >> 8}\n")
+    with expected(warm, content) as module:
+        result = module.run(0.5)
+        assert rows(result) == [{"code": 1}]  # at the end of its input
+        assert result.stderr == b"out\nerror\n"
+
+
+def test_a_program_whose_children_cannot_be_made_for_whatever_reason_is_started_cold(warm: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(broods, "look", fail)
+    with expected(warm, "def process(chunk):\n    yield {'n': 3}\n") as module:
+        assert module.why_cold == "ZeroDivisionError while its children were made"
+        assert rows(module.run(1.2)) == [{"n": 3}]
