@@ -220,7 +220,7 @@ def bare_loop(directory: Path, footage: Footage, size: int) -> tuple[float, list
     """Decode in one process, compute in another; chunks per second, and what each took."""
     chunks: multiprocessing.Queue[str | None] = multiprocessing.Queue(4)
     done: multiprocessing.Queue[float] = multiprocessing.Queue()
-    worker = multiprocessing.Process(target=bare, args=(chunks, done))
+    worker = multiprocessing.Process(target=bare, args=(chunks, done), daemon=True)
     worker.start()
     assert worker.pid is not None
     if (cores := sorted(os.sched_getaffinity(worker.pid)))[1:]:
