@@ -62,11 +62,11 @@ class BuildLibrary(Command):  # type: ignore[misc]
         subprocess.run(["make", "-C", str(HERE / "fdw"), f"PG_CONFIG={pg_config()}"], check=True)
         subprocess.run(["make", "-C", str(HERE / "sandbox")], check=True)
         if not self.editable_mode:
-            sandbox = Path(self.build_lib or "build/lib") / "privid" / "sandbox"
-            sandbox.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(HERE / "sandbox" / "litter.so", sandbox)
-            target = Path(self.build_lib or "build/lib") / "privid" / "fdw"
+            package = Path(self.build_lib or "build/lib") / "privid"
+            target = package / "fdw"
             (target / "sql").mkdir(parents=True, exist_ok=True)
+            (package / "sandbox").mkdir(parents=True, exist_ok=True)
+            shutil.copy2(HERE / "sandbox" / "litter.so", package / "sandbox")
             shutil.copy2(HERE / "fdw" / "privid.so", target)
             for script in [HERE / "sql" / "privid.control", *sorted((HERE / "sql").glob("privid--*.sql"))]:
                 shutil.copy2(script, target / "sql")

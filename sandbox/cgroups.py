@@ -109,7 +109,7 @@ class Hierarchy:
                     try:
                         _write(f"{directory}/{file}", str(value))
                     except FileNotFoundError:
-                        if Path(directory).is_dir():
+                        if directory.is_dir():
                             self._absent.add((parent, file))
         stroke = None if self.stroke is None else self.stroke / name
         if stroke is not None and stroke not in directories:

@@ -20,6 +20,7 @@ import struct
 import subprocess
 import termios
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -34,7 +35,7 @@ from .hands import Booked, Hand, Late, OwnHand, Stop, watch
 from .places import Place, empty
 from .program import Program
 
-__all__ = ["Limits", "Outcome", "Run", "RunResult", "prefer", "uncopied"]
+__all__ = ["Limits", "Outcome", "Run", "RunResult", "follow", "prefer", "uncopied"]
 
 _MIB = 1024 * 1024
 _MOMENT = 5.0
@@ -106,6 +107,7 @@ class Run:
         self._status = b""
         self._stdout = bytearray()
         self._over = 0.0  # when its program had ended
+        self._told = False  # bubblewrap has said all
         with contextlib.ExitStack() as child_ends, contextlib.ExitStack() as own_ends:
             gate, self._gate = _pipe(child_ends, own_ends)
             self._status_fd, status = _pipe(own_ends, child_ends)
@@ -176,23 +178,12 @@ class Run:
 
     def collect(self, hand: Hand | OwnHand, stop: Stop | None) -> Outcome:
         """Read what the program prints until it ends, floods, or its time is over; then kill what is left of it."""
-        own, stopped = hand.fileno(), -1 if stop is None else stop.fileno()
-        outcome: Outcome | None = None
-        poll = watch(self._stdout_fd, self._status_fd, own, stopped)
-        while outcome is None and not hand.over and (left := hand.deadline - time.monotonic()) > 0:
-            for fd, _ in hand.first(poll.poll(1000 * left)):
-                if fd == self._stdout_fd:
-                    if not self._read_stdout():
-                        poll.unregister(self._stdout_fd)
-                elif fd == self._status_fd:
-                    if not self._read_status():
-                        outcome = self._ended(hand)
-                elif fd == own:
-                    hand.hear()
-                else:
-                    outcome = Outcome.CANCELLED
+        def judge() -> Outcome | None:
             if len(self._stdout) > self._limits.stdout:
-                outcome = Outcome.FLOODED
+                return Outcome.FLOODED
+            return self._ended(hand) if self._told else None
+
+        outcome = follow(hand, stop, {self._stdout_fd: self._read_stdout, self._status_fd: self._read_status}, judge)
         self._over = time.monotonic()
         self.kill()
         if outcome is None:
@@ -240,10 +231,13 @@ class Run:
         if self.group is None or self.group.remove(patience=10):
             self._place.free()
 
-    def _ended(self, hand: Hand | OwnHand) -> Outcome:
-        """The status pipe is closed: bubblewrap is gone, and what the program printed is all there."""
+    def _ended(self, hand: Hand | OwnHand) -> Outcome | None:
+        """The status pipe is closed: bubblewrap is gone, and what the program printed is all there. None if it was killed at the end of its
+        slot before there was a program that could have ended."""
         code = self._reported("exit-code")
         if code is None:
+            if hand.over:
+                return None
             raise self._failure()
         self.kill()
         while len(self._stdout) <= self._limits.stdout and self._read_stdout():
@@ -271,6 +265,7 @@ class Run:
     def _read_status(self) -> bool:
         data = os.read(self._status_fd, 4096)
         self._status += data
+        self._told = not data
         return bool(data)
 
     def _reported(self, key: str) -> int | None:
@@ -292,6 +287,25 @@ class Run:
         address_space = (limits.address_space if self.group is not None else limits.memory) + mapped
         return {"v": address_space // 1024, "p": limits.processes, "f": limits.tmpfs // 512, "n": limits.files, "c": 0, "l": 0,
                 "t": math.ceil(cpu_seconds) * (os.cpu_count() or 1) + 1}
+
+
+def follow(hand: Hand | OwnHand, stop: Stop | None, readers: Mapping[int, Callable[[], bool]],
+           judge: Callable[[], Outcome | None]) -> Outcome | None:
+    """Read what there is to read, with each descriptor's own reader until this says that there is no more, until it is known how the run
+    ended; None when its slot was over before."""
+    poll = watch(*readers, hand.fileno(), -1 if stop is None else stop.fileno())
+    while not hand.over and (left := hand.deadline - time.monotonic()) > 0:
+        for fd, _ in hand.first(poll.poll(1000 * left)):
+            if fd in readers:
+                if not readers[fd]():
+                    poll.unregister(fd)
+            elif fd == hand.fileno():
+                hand.hear()
+            else:
+                return Outcome.CANCELLED
+        if (outcome := judge()) is not None:
+            return outcome
+    return None
 
 
 def _opened(stack: contextlib.ExitStack, fd: int) -> int:

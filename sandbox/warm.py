@@ -14,8 +14,8 @@ from privid.errors import SandboxFailed
 
 from .brood import Brood, Child
 from .chunk import CHUNK_FILE, FRAMES_FILE
-from .hands import Booked, Hand, OwnHand, Stop, watch
-from .run import Limits, Outcome, RunResult, uncopied
+from .hands import Booked, Hand, OwnHand, Stop
+from .run import Limits, Outcome, RunResult, follow, uncopied
 
 __all__ = ["WarmRun"]
 
@@ -53,27 +53,13 @@ class WarmRun:
 
     def collect(self, hand: Hand | OwnHand, stop: Stop | None) -> Outcome:
         """Read what the program prints until it ends, floods, or its time is over."""
-        child, brood = self._child, self._brood
-        control, own, stopped = brood.control.fileno(), hand.fileno(), -1 if stop is None else stop.fileno()
-        outcome: Outcome | None = None
-        poll = watch(child.output, control, own, stopped)
-        while outcome is None and not hand.over and (left := hand.deadline - time.monotonic()) > 0:
-            for fd, _ in hand.first(poll.poll(1000 * left)):
-                if fd == child.output:
-                    if not self._read():
-                        poll.unregister(child.output)
-                        self._closed = time.monotonic()
-                elif fd == control:
-                    if not brood.listen():
-                        raise SandboxFailed("the process that warm children belong to is gone")
-                elif fd == own:
-                    hand.hear()
-                else:
-                    outcome = Outcome.CANCELLED
+        def judge() -> Outcome | None:
             if len(self._stdout) > self._limits.stdout:
-                outcome = Outcome.FLOODED
-            elif outcome is None and (status := self._status(over=hand.over)) is not None:
-                outcome = self._ended(status, hand)
+                return Outcome.FLOODED
+            status = self._status(over=hand.over)
+            return None if status is None else self._ended(status, hand)
+
+        outcome = follow(hand, stop, {self._child.output: self._read_last, self._brood.control.fileno(): self._listen}, judge)
         if outcome is not Outcome.OK or not self._closed:
             self._closed = time.monotonic()
         if outcome is Outcome.FLOODED or not hand.kills:
@@ -116,6 +102,16 @@ class WarmRun:
         if code == -signal.SIGKILL and time.monotonic() >= hand.end:
             return Outcome.TIMED_OUT
         return Outcome.OK if code == 0 else Outcome.CRASHED
+
+    def _listen(self) -> bool:
+        if not self._brood.listen():
+            raise SandboxFailed("the process that warm children belong to is gone")
+        return True
+
+    def _read_last(self) -> bool:
+        if not (more := self._read()):
+            self._closed = time.monotonic()
+        return more
 
     def _read(self) -> bool:
         try:

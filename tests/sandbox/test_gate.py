@@ -86,10 +86,13 @@ def test_nothing_outlives_an_engine_that_is_killed_while_it_sets_sandboxes_up(ga
         reader, writer = os.pipe()
         engine = os.fork()
         if engine == 0:
-            lane = Lane(7, scratch=gated.scratch)  # threads do not survive a fork
-            os.write(writer, str(lane.uid).encode())
-            while True:
-                lane.run_soon(program, gated.chunk, 0.002)
+            try:
+                lane = Lane(7, scratch=gated.scratch)  # threads do not survive a fork
+                os.write(writer, str(lane.uid).encode())
+                while True:
+                    lane.run_soon(program, gated.chunk, 0.002)
+            finally:
+                os._exit(1)  # or it would go on as a second run of the tests
         uid = int(os.read(reader, 100))
         os.close(reader)
         os.close(writer)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -314,3 +315,19 @@ def test_a_program_whose_children_cannot_be_made_for_whatever_reason_is_started_
     with expected(warm, "def process(chunk):\n    yield {'n': 3}\n") as module:
         assert module.why_cold == "ZeroDivisionError while its children were made"
         assert rows(module.run(1.2)) == [{"n": 3}]
+
+
+def test_the_kernel_and_the_list_of_mappings_agree_on_what_is_shared(compile_c: Callable[..., bytes], warm: Trial) -> None:
+    for flag, shared in (("MAP_PRIVATE", False), ("MAP_SHARED", True)):
+        path = warm.scratch / f"maps-{flag}"
+        path.write_bytes(compile_c(f"""
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+int main(void) {{ mmap(0, 4096, PROT_READ, {flag} | MAP_ANONYMOUS, -1, 0); write(1, "!", 1); return getchar(); }}""", "-static"))
+        path.chmod(0o755)
+        with subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None and process.stdout.read(1) == b"!"
+            listed = verify._SHARED.search(Path(f"/proc/{process.pid}/maps").read_bytes()) is not None
+            assert verify._shares_memory(process.pid) is listed is shared
+            process.communicate()
