@@ -248,7 +248,10 @@ def test_two_jobs_over_one_camera_decode_each_frame_once(make_workshop: Callable
     second.wait_all()
     assert [workshop.value(chunk, b"other") for chunk in range(12)] == list(range(12))
     assert 12 <= len(workshop.read) <= 20  # the first of the two may be ahead by a few when the second begins
-    assert not (workshop.scratch / "shelf").exists()
+    deadline = time.monotonic() + 10
+    while (workshop.scratch / "shelf").exists():  # the decoders leave it after the last slot
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
     assert set(workshop.lanes[0].links) == {1}  # a link in common would tell when the other's run was cleared away
 
 
