@@ -1,14 +1,15 @@
 # make demo   shows a private answer about a video       make test   checks everything
 # make setup  does the set-up alone (both do it themselves, and nothing twice)
 # make verify checks for hours what make test checks for minutes
+# make install puts the library and the extension where an existing PostgreSQL looks (docs/operators.md); make uninstall removes them
 
 PYTHON := .venv/bin/python
 PG_CONFIG ?= /usr/lib/postgresql/15/bin/pg_config
 export PG_CONFIG PIP_DISABLE_PIP_VERSION_CHECK = 1
 STAMPS := build/stamps
-ROOMS := calculus cli engine fdw language ledger sandbox udf video
+ROOMS := calculus cli engine fdw language ledger room sandbox udf video
 
-.PHONY: setup demo test verify lint bench clean library runtime moved
+.PHONY: setup demo test verify lint bench install uninstall clean library runtime moved
 .DELETE_ON_ERROR:
 
 setup: runtime
@@ -31,6 +32,12 @@ lint: setup build/types/privid
 
 bench: setup
 	@for file in bench/*.py; do echo "== $$file"; $(PYTHON) "$$file" || exit 1; done
+
+install: setup
+	@$(PYTHON) -m privid.cli.main install
+
+uninstall: setup
+	@$(PYTHON) -m privid.cli.main uninstall
 
 # mypy wants the package where its name says it is; the links are made anew whenever a room comes or goes
 build/types/privid: $(MAKEFILE_LIST) $(wildcard core/*.py)

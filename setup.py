@@ -14,7 +14,7 @@ from setuptools.command.build import build
 HERE = Path(__file__).resolve().parent
 
 #: every room is a top-level folder; core/ is the package itself
-ROOMS = ("calculus", "cli", "engine", "fdw", "language", "ledger", "sandbox", "udf", "video")
+ROOMS = ("calculus", "cli", "engine", "fdw", "language", "ledger", "room", "sandbox", "udf", "video")
 
 #: what the engine needs at run time; constraints.txt names the exact versions that are tested together
 REQUIRES = ("av", "numpy", "opencv-python-headless<5", "opendp>=0.16", "psycopg[binary]>=3.2", "pyseccomp", "sqlglot")
@@ -106,7 +106,7 @@ setup(
     packages=sorted(rooms()),
     package_dir=rooms(),
     package_data={"privid": ["py.typed"], "privid.fdw": ["privid.so", "sql/*"], "privid.sandbox": ["litter.so"],
-                  "privid.cli": ["*.conf"]},
+                  "privid.cli": ["*.conf"], "privid.room": ["*.sql"]},
     install_requires=list(REQUIRES),
     extras_require={"dev": list(DEVELOPMENT)},
     entry_points={"console_scripts": ["privid = privid.cli.main:main"]},

@@ -1,4 +1,5 @@
-"""Chunks per second, rows per second through the foreign scan, and milliseconds per release, each beside a bare loop in the same run."""
+"""Chunks per second, rows per second through an owner's foreign scan, and milliseconds per release, each beside a bare loop in the same
+run."""
 
 from __future__ import annotations
 
@@ -58,12 +59,14 @@ def tightest(stack: Stack, start: str, camera: str) -> tuple[float, float]:
         name = f"mean_{start}_{round(slot * 1000)}"
         make_table(stack, name, "mean", MEAN + f"# {name}\n", slot, 1, camera)
         failed = failures(stack)
+        with connect(stack, "analyst") as analyst:
+            computing = allowance(analyst, f"SELECT count(*) FROM {name}")
         began = time.perf_counter()
         try:
             run(stack, "analyst", f"SELECT count(*) FROM {name}")
         except psycopg.Error:  # not even the sandbox was ready in so short a slot
             continue
-        seconds = time.perf_counter() - began
+        seconds = time.perf_counter() - began - computing
         if failures(stack) == failed:
             return SECONDS / seconds, slot
     raise SystemExit("no slot is long enough on this machine")
@@ -96,7 +99,7 @@ def bare_loops(videos: Path) -> tuple[float, float]:
 
 def rows(stack: Stack) -> None:
     """A million rows through the foreign scan, as the owner sees them, against PostgreSQL's scan of a table with the same rows."""
-    make_table(stack, "many", "many", MANY, 1.0, ROWS_PER_CHUNK)
+    make_table(stack, "many", "many", MANY, 3.0, ROWS_PER_CHUNK)
     total = ROWS_PER_CHUNK * SECONDS
     with connect(stack, "owner") as owner:
         for setting in ("privid.raw = on", "max_parallel_workers_per_gather = 0", "jit = off"):
@@ -113,18 +116,20 @@ def rows(stack: Stack) -> None:
 
 
 def releases(stack: Stack) -> None:
-    """Fresh noise over chunks that are known already: analysis, charge, scan, noise and log; against a round trip of SELECT 1."""
+    """Fresh noise over chunks that are known already: analysis, charge, noise and log beside the allowance for computing; against a round
+    trip of SELECT 1."""
     make_table(stack, "mean_again", "mean", MEAN, 1.0, 1, "guarded")
     statement = "SELECT count(*), sum(range(v, 0, 255)) FROM mean_again"
     with connect(stack, "analyst") as analyst:
         for setting in ("privid.reuse = off", "privid.epsilon = 0.001", "client_min_messages = warning"):
             analyst.execute(f"SET {setting}".encode())
         analyst.execute(statement.encode())
+        computing = allowance(analyst, statement)
         spent = [elapsed(analyst, statement) for _ in range(RELEASES)]
         bare = statistics.median(elapsed(analyst, "SELECT 1") for _ in range(RELEASES))
-    beyond, late = statistics.median(spent) - 0.001, sorted(spent)[RELEASES * 95 // 100] - 0.001
-    print(f"release beyond a quantum of 1 ms: {beyond * 1000:.1f} ms (95th percentile {late * 1000:.1f}), SELECT 1: {bare * 1000:.2f} ms, "
-          f"ratio {beyond / bare:.0f}")
+    beyond, late = statistics.median(spent) - computing, sorted(spent)[RELEASES * 95 // 100] - computing
+    print(f"release beyond its allowance of {computing * 1000:g} ms: {beyond * 1000:.1f} ms (95th percentile {late * 1000:.1f}), SELECT 1: "
+          f"{bare * 1000:.2f} ms, ratio {beyond / bare:.0f}")
 
 
 # The stack
@@ -188,6 +193,20 @@ def elapsed(connection: Connection, statement: str) -> float:
     began = time.perf_counter()
     connection.execute(statement.encode()).fetchall()
     return time.perf_counter() - began
+
+
+def allowance(connection: Connection, statement: str) -> float:
+    """Seconds after the last slot at which its answer leaves."""
+    pending: list[Any] = [connection.execute(f"EXPLAIN (FORMAT JSON) {statement}".encode()).fetchall()[0][0]]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, dict):
+            if "Allowance" in node:
+                return float(node["Allowance"])
+            pending += node.values()
+        elif isinstance(node, list):
+            pending += node
+    raise AssertionError("no release")
 
 
 def best(connection: Connection, statement: str, times: int = 5) -> float:

@@ -7,5 +7,6 @@ explanation (EXPLAIN). A new operator is a rule file, its proof beside it, and i
 from .analysis import analyse
 from .explanation import explain
 from .functions import FUNCTIONS
+from .reader import parse_select
 
-__all__ = ["FUNCTIONS", "analyse", "explain"]
+__all__ = ["FUNCTIONS", "analyse", "explain", "parse_select"]

@@ -71,16 +71,17 @@ def build(select: Select, context: Context) -> Release:
     if not select.aggs and not select.group:
         raise RawRows("rows of a foreign table of a camera cannot be shown",
                       detail="Only aggregates leave the database, with noise.",
-                      hint="Write an aggregate, for example SELECT count(*) FROM ….")
+                      hint="Write an aggregate, for example SELECT count(*) FROM ....")
     if select.having is not None:
         raise NoRule("HAVING has no rule in the level that is released", position=position(select.having.loc),
                      detail="Which groups appear would show what the video shows.",
-                     hint="Apply the condition to the released rows: SELECT * FROM (SELECT …, count(*) AS n … GROUP BY …) q WHERE n > ….")
+                     hint="Apply the condition to the released rows: SELECT * FROM (SELECT ..., count(*) AS n ... GROUP BY ...) q "
+                          "WHERE n > ....")
     _refuse_limits(select)
     if select.argmax is not None and (not select.argmax.of or not 0 <= select.argmax.agg < len(select.aggs)
                                       or not set(select.argmax.of) <= set(range(len(select.group)))):
         raise NoRule("statement has a part that no rule covers", detail="In the analysed statement: argmax of no group or aggregate.",
-                     hint="Write SELECT key … GROUP BY key ORDER BY count(*) DESC LIMIT 1.")
+                     hint="Write SELECT key ... GROUP BY key ORDER BY count(*) DESC LIMIT 1.")
     walker = _Walker(context)
     item = walker.level(select)
     inline = Inliner(item.env)
@@ -104,7 +105,8 @@ def _refuse_limits(select: Select) -> None:
         if expr is not None:
             raise NoRule(f"{clause} has no rule in the level that is released", position=position(expr.loc),
                          detail=f"The rule for {clause} is missing.",
-                         hint=f"Apply {clause} to the released rows: SELECT … FROM (SELECT …, count(*) … GROUP BY …) q {clause} ….")
+                         hint=f"Apply {clause} to the released rows: SELECT ... FROM (SELECT ..., count(*) ... GROUP BY ...) q "
+                              f"{clause} ....")
 
 
 class _Walker:
@@ -252,7 +254,7 @@ class _Walker:
             return self.join(right, left, "left", node.on, node.loc)
         if node.join not in ("left", "full", "inner"):
             raise NoRule(f"{node.join} join has no rule", position=position(node.loc), detail="Inner and outer joins have rules.",
-                         hint="Write JOIN … ON, LEFT JOIN … ON or FULL JOIN … ON.")
+                         hint="Write JOIN ... ON, LEFT JOIN ... ON or FULL JOIN ... ON.")
         return self.join(left, right, node.join, node.on, node.loc)
 
     def join(self, left: _Item, right: _Item, kind: str, on: Expr | None, loc: int) -> _Item:
@@ -312,15 +314,16 @@ def _public_env(public: FromPublic, offset: int) -> dict[tuple[int, int], Expr]:
 
 
 def _renamed(item: FromSubquery) -> FromPublic | None:
-    """(VALUES …) k(key), or a subquery that only picks columns of a public relation: the relation itself, under other names."""
+    """(VALUES ...) k(key), or a subquery that only picks columns of a public relation: the relation itself, under other names."""
     inner = item.select
     if isinstance(inner, SetOperation) or inner.grouped or inner.distinct:
         return None
     if not inner.sources and inner.where is None and inner.targets:
         # VALUES with one row has become a SELECT of constants
-        row = tuple(t.expr for t in inner.targets)
-        columns = tuple(PublicColumn(t.name, t.expr.type, i, False) for i, t in enumerate(inner.targets, 1))
-        return FromPublic(item.rel, item.alias, columns, (), (row,), ()) if all(isinstance(bare(e), Const) for e in row) else None
+        row = [bare(t.expr) for t in inner.targets]
+        columns = tuple(PublicColumn(t.name, t.expr.type, i) for i, t in enumerate(inner.targets, 1))
+        texts = tuple(e.value for e in row if isinstance(e, Const))
+        return FromPublic(item.rel, item.alias, columns, (texts,)) if len(texts) == len(row) else None
     if len(inner.sources) != 1:
         return None
     public = inner.sources[0]
@@ -328,16 +331,14 @@ def _renamed(item: FromSubquery) -> FromPublic | None:
         public = _renamed(public) or public
     if not isinstance(public, FromPublic) or (inner.where, inner.limit, inner.offset) != (None, None, None):
         return None
-    places = {c.number: place for place, c in enumerate(public.columns, 1)}
+    places = {c.number: place for place, c in enumerate(public.columns)}
     picked = [t.expr for t in inner.targets]
     if not all(isinstance(e, Col) and e.rel == public.rel and e.col in places for e in picked):
         return None
-    chosen = [e.col for e in picked if isinstance(e, Col)]
-    columns = tuple(replace(public.columns[places[number] - 1], name=t.name, number=i)
-                    for i, (number, t) in enumerate(zip(chosen, inner.targets, strict=True), 1))
-    unique = tuple(tuple(chosen.index(n) + 1 for n in key) for key in public.unique if set(key) <= set(chosen))
-    listed = None if public.rows is None else tuple(tuple(row[places[n] - 1] for n in chosen) for row in public.rows)
-    return FromPublic(item.rel, item.alias, columns, unique, listed, (*public.identity, *(str(n) for n in chosen)))
+    chosen = [places[e.col] for e in picked if isinstance(e, Col)]
+    columns = tuple(replace(public.columns[place], name=t.name, number=i)
+                    for i, (place, t) in enumerate(zip(chosen, inner.targets, strict=True), 1))
+    return FromPublic(item.rel, item.alias, columns, tuple(tuple(row[place] for place in chosen) for row in public.rows))
 
 
 def _visible(env: Env) -> dict[int, Expr]:

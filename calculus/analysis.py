@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from privid.errors import InvalidValue
-from privid.model import Collected, Cost, Evaluate, Output, Plan, Span, Table, TableUse, union
+from privid.model import Collected, Cost, Evaluate, Output, Plan, PublicRows, Span, Table, TableUse, union
 
 from . import show
 from .advice import hints
@@ -19,11 +19,10 @@ from .chunks import values
 from .draft import Draft
 from .expressions import columns_of
 from .grouping import groups
-from .reader import parse_select
 from .rules import argmax, laplace, share_epsilon
 from .rules.laplace import EXACT
 from .sources import Context
-from .tree import Expr
+from .tree import Expr, Select
 
 __all__ = ["EXACT", "analyse"]
 
@@ -31,12 +30,13 @@ __all__ = ["EXACT", "analyse"]
 _SETTINGS_TYPES = {"timestamptz", "timestamp", "date", "time", "interval"}
 
 
-def analyse(request: Mapping[str, Any], tables: Sequence[Table], epsilon: Fraction, evaluate: Evaluate) -> Plan:
+def analyse(select: Select, settings: Mapping[str, str], tables: Sequence[Table], epsilon: Fraction, evaluate: Evaluate,
+            public: PublicRows) -> Plan:
     """What one segment can change in the answer, and the noise that hides it; or a refusal that says which rule is missing."""
     if epsilon <= 0:
         raise InvalidValue('"privid.epsilon" must be greater than zero', hint="SET privid.epsilon = 0.5;")
-    context = Context(tables, evaluate)
-    release = build(parse_select(request.get("select")), context)
+    context = Context(tables, evaluate, public)
+    release = build(select, context)
     cells = groups(release, evaluate)
     drafts = [draft(agg, release, cells, evaluate) for agg in release.aggs]
     _probe(context, release.relation.leaves, evaluate)
@@ -56,14 +56,13 @@ def analyse(request: Mapping[str, Any], tables: Sequence[Table], epsilon: Fracti
                         for one, share, weight, place in zip(drafts, shares, weights, places, strict=True))
     costs = _costs(release, drafts, outputs, epsilon)
     noisy = [o.mechanism for o in outputs if o.scale]
-    settings = request.get("settings")
     return Plan(
         uses=_uses(release.relation.leaves), outputs=outputs, keys=cells.keys, epsilon=epsilon if noisy else Fraction(0),
         mechanism=", ".join(dict.fromkeys(noisy)) or EXACT,
-        canonical=_canonical(release, cells, drafts, settings if isinstance(settings, Mapping) else {}),
+        canonical=_canonical(release, cells, drafts, settings),
         derivation=_derivation(drafts, outputs, cells, release),
-        hints=tuple(hints(release, cells, drafts, outputs, evaluate)), columns=tuple(columns), open=cells.open,
-        argmax=release.argmax.of if release.argmax is not None else None, costs=costs, reusable=not _reads_tables(release.relation.form),
+        hints=tuple(hints(release, cells, drafts, outputs, evaluate)), columns=tuple(columns),
+        argmax=release.argmax.of if release.argmax is not None else None, costs=costs,
         linear=release.relation.linear and all(one.linear for one in drafts) and _alike(release.relation.leaves))
 
 
@@ -74,20 +73,23 @@ def _choose(release: Release, drafts: Sequence[Draft], places: Sequence[tuple[in
 
 
 def _probe(context: Context, leaves: Sequence[Leaf], evaluate: Evaluate) -> None:
-    """Trusted parts of expressions over rows may raise: they do so here, where it depends on nothing private."""
+    """Trusted parts of expressions over rows may raise: they do so here, where it depends on nothing private. They are tried on every
+    chunk that the inner query can meet: of a table that is scanned more than once, on those of all its scans."""
+    met = {use.table.index: use for use in _uses(leaves)}
     wanted: dict[int, dict[Expr, None]] = {}
     for number, expr in context.probes:
         wanted.setdefault(number, {}).setdefault(expr)
     for leaf in leaves:
+        use = met[leaf.use.table.index]
         exprs = list(wanted.get(leaf.number, ()))
         moving = [e for e in exprs if columns_of(e)]
         fixed = [e for e in exprs if not columns_of(e)]
         if moving:
-            for _ in values(moving, leaf.use, evaluate):
+            for _ in values(moving, use, evaluate):
                 pass
-        if fixed and leaf.use.chunks:
-            first = leaf.use.chunks[0][0]
-            for _ in values(fixed, TableUse(leaf.use.table, ((first, first + 1),)), evaluate):
+        if fixed and use.chunks:
+            first = use.chunks[0][0]
+            for _ in values(fixed, TableUse(use.table, ((first, first + 1),)), evaluate):
                 pass
 
 
@@ -123,17 +125,6 @@ def _costs(release: Release, drafts: Sequence[Draft], outputs: Sequence[Output],
     return tuple(Cost(name, sensitivity[name], exact[name], epsilon if exact[name] else Fraction(0)) for name in cameras)
 
 
-def _reads_tables(form: Any) -> bool:
-    """Rows of an ordinary table are part of the answer but of no key."""
-    if isinstance(form, list):
-        if form and form[0] in ("look up", "listed"):
-            public = form[3] if form[0] == "look up" else form[1]
-            if public[3] is None:
-                return True
-        return any(_reads_tables(part) for part in form if isinstance(part, list))
-    return False
-
-
 def _canonical(release: Release, cells: Cells, drafts: Sequence[Draft], settings: Mapping[str, Any]) -> str:
     answer: dict[str, Any] = {"keys": cells.keys, "chunks": [leaf.use.chunks for leaf in release.relation.leaves],
               "argmax": None if release.argmax is None else [release.argmax.agg, *release.argmax.of],
@@ -158,15 +149,15 @@ def _derivation(drafts: Sequence[Draft], outputs: Sequence[Output], cells: Cells
     inputs = [one.derivation for one in drafts] or [cells.derivation]
     noisy = [o for o in outputs if o.scale]
     if not noisy:
-        return step(EXACT, "nothing that is protected can change the answer", "δ=0", inputs)
+        return step(EXACT, "nothing that is protected can change the answer", "delta=0", inputs)
     if len(noisy) > 1:
         inputs = [step(share_epsilon.RULE, f"{len(noisy)} aggregates need noise and have equal shares",
-                       ", ".join(f"ε={show.number(o.epsilon)}" for o in outputs), inputs)]
+                       ", ".join(f"epsilon={show.number(o.epsilon)}" for o in outputs), inputs)]
     scales = ", ".join("+".join(show.number(s) for s in (o.scales or (o.scale,))) for o in outputs)
     ks = sorted({camera.k for camera in release.relation.cameras.values()})
     k = f"K={ks[0]}" if len(ks) == 1 else "K of each camera"
     if release.argmax is not None:
-        says = f"the largest of the scores with exponential noise, scale K·Δ/ε with {k}"
+        says = f"the largest of the scores with exponential noise, scale K*Delta/epsilon with {k}"
         return step(argmax.MECHANISM, says, f"scale {scales}", inputs)
-    return step(laplace.RULE, f"scale K·δ/ε with {k}, on the grid of the values", f"scale {scales}", inputs)
+    return step(laplace.RULE, f"scale K*delta/epsilon with {k}, on the grid of the values", f"scale {scales}", inputs)
 

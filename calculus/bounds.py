@@ -13,7 +13,7 @@ from .certificate import Bound, Cells, Certificate
 from .draft import Draft, linear
 from .expressions import Scope, conjuncts
 from .functions import names
-from .rules import AGGREGATES, argmax, average, count, count_distinct, filter_rows, having, listing, variance
+from .rules import AGGREGATES, argmax, average, count, count_distinct, extremes, filter_rows, having, listing, variance
 from .rules import sum as sum_rule
 from .tree import Aggregate, position
 
@@ -27,6 +27,8 @@ _OTHERWISE = "Use count(*), count(value), sum(range(value, low, high)), avg(rang
 
 
 def draft(agg: Aggregate, release: Release, cells: Cells, evaluate: Evaluate) -> Draft:
+    if extremes.applies(agg, release):
+        return extremes.draft(agg, release, cells, evaluate)
     if agg.name not in AGGREGATES:
         name = names(agg.name)[1]
         raise NoRule(f"aggregate {show.signature(agg.name)} has no rule", position=position(agg.loc),
@@ -55,7 +57,7 @@ def draft(agg: Aggregate, release: Release, cells: Cells, evaluate: Evaluate) ->
         if len(release.aggs) != 1:
             raise NoRule("argmax has no rule beside other aggregates", position=position(agg.loc),
                          detail="The winner is all that is released.", hint="Release the other aggregates in a statement of their own.")
-        return argmax.draft(agg, bound, cells, collect)
+        return argmax.draft(agg, bound, collect)
     return linear(agg, bound, collect)
 
 

@@ -122,7 +122,7 @@ class Certificate:
         if len(set(shown.values())) <= 1:
             return next(iter(shown.values()), "public")
         if len(shown) > 4:
-            return f"{'KEY' if self.keyed else 'ROW'}(τ={sum(c.tau for c in self.changes.values())} in all), {len(shown)} cameras"
+            return f"{'KEY' if self.keyed else 'ROW'}(tau={sum(c.tau for c in self.changes.values())} in all), {len(shown)} cameras"
         return "; ".join(f"{name}: {text}" for name, text in shown.items())
 
     def each(self, change: Callable[[Change], Change]) -> dict[str, Change]:
@@ -137,8 +137,8 @@ class Certificate:
 
 
 def _shown(change: Change, keyed: bool) -> str:
-    head = f"KEY(τ={change.tau}; +{change.appear}, -{change.vanish})" if keyed else f"ROW(τ={change.tau})"
-    return f"{head}, N={change.n}" + ("" if change.sigma is None else f", dense σ={change.sigma}")
+    head = f"KEY(tau={change.tau}; +{change.appear}, -{change.vanish})" if keyed else f"ROW(tau={change.tau})"
+    return f"{head}, N={change.n}" + ("" if change.sigma is None else f", dense sigma={change.sigma}")
 
 
 @dataclass(frozen=True)
@@ -150,8 +150,6 @@ class Cells:
     untrusted: int
     #: every untrusted group column is a function of the relation's key
     within_key: bool
-    #: group columns whose values are the rows of a public table, all of them
-    open: tuple[int, ...]
     #: group columns that are trusted cells
     trusted: tuple[int, ...]
     derivation: Derivation = field(compare=False)

@@ -46,6 +46,8 @@ class Draft:
     sensitivity: Fraction | None = None
     #: in proportion to the chunks a segment meets
     linear: bool = True
+    #: the value of each group, where it is public: nothing is collected for it
+    public: tuple[str | None, ...] | None = None
 
     @property
     def noisy(self) -> bool:
@@ -57,6 +59,8 @@ class Draft:
 
     def columns(self, number: int) -> list[Collected]:
         """What the inner query collects for it."""
+        if self.public is not None:
+            return []
         if not self.noisy and not self.constant:
             return [Collected(number)]
         low, high = self.collect or (None, None)

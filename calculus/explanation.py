@@ -19,7 +19,7 @@ MANY = 8
 
 
 def explain(plan: Plan, *, frames_charged: int, budget_remaining: Fraction | None, slots: int,
-            seconds: Fraction | float) -> tuple[dict[str, Any], list[str]]:
+            seconds: Fraction | float, allowance: Fraction | float = 0) -> tuple[dict[str, Any], list[str]]:
     """The object "Privid" of EXPLAIN (FORMAT JSON), and the lines of the text form."""
 
     def each(value: Callable[[Output], Any]) -> Any:
@@ -38,6 +38,7 @@ def explain(plan: Plan, *, frames_charged: int, budget_remaining: Fraction | Non
         "Budget Remaining": None if budget_remaining is None else _plain(budget_remaining),
         "Slots": slots,
         "Seconds": _plain(seconds),
+        "Allowance": _plain(allowance),
         "Keys": len(plan.keys),
         "Aggregates": each(lambda o: o.label),
         "Derivation": plan.derivation,
@@ -53,9 +54,11 @@ def explain(plan: Plan, *, frames_charged: int, budget_remaining: Fraction | Non
 def _lines(plan: Plan, body: dict[str, Any]) -> list[str]:
     lines = [_output_line(plan, o) for o in plan.outputs]
     groups = f", {len(plan.keys)} groups" if plan.keys != ((),) else ""
-    if plan.open:
-        groups = ", a group for each row of a public table"
-    lines.append(f"Reads {body['Chunks']} chunks in {body['Slots']} slots, {body['Seconds']:g} s{groups}")
+    if plan.reads:
+        lines.append(f"Reads {body['Chunks']} chunks in {body['Slots']} slots, {body['Seconds']:g} s{groups}")
+        lines.append(f"Computes for {body['Allowance']:g} s after the last slot, whatever the rows")
+    else:
+        lines.append(f"Reads nothing{groups}")
     if plan.epsilon:
         left = "" if body["Budget Remaining"] is None else f"; {body['Budget Remaining']:g} remains where least is left"
         lines.append(f"Charges epsilon {number(plan.epsilon)} to {body['Frames Charged']} frames{left}")
@@ -84,7 +87,7 @@ def _output_line(plan: Plan, output: Output) -> str:
             f"; the answer stays within [{number(output.low)}, {number(output.high)}]")
         return f"{output.label}: {output.mechanism}, noise scales {parts} (epsilon {number(output.epsilon)}){within}"
     return (f"{output.label}: {output.mechanism} noise of scale {number(output.scale)} (sensitivity {number(output.sensitivity)}, "
-            f"epsilon {number(output.epsilon)}); within ±{number(output.error95)} with probability 95 %")
+            f"epsilon {number(output.epsilon)}); within +/-{number(output.error95)} with probability 95 %")
 
 
 def _tree(node: Derivation, depth: int) -> list[str]:

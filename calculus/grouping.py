@@ -12,8 +12,7 @@ from .algebra import Release
 from .certificate import Cells, step
 from .expressions import columns_of
 from .rules import group_cells, group_keys
-from .rules.clamp import bare
-from .tree import Const, Expr, position
+from .tree import position
 
 __all__ = ["groups"]
 
@@ -22,9 +21,9 @@ def groups(release: Release, evaluate: Evaluate) -> Cells:
     """Every group of the answer. Without GROUP BY there is one, without columns."""
     row, scope = release.relation, release.scope
     trusted = [i for i, e in enumerate(release.group) if scope.trusted(e) and scope.local(e)]
-    open_ = _open(release)
+    _check_listing(release)
     found = group_cells.cells([release.group[i] for i in trusted], row, scope, evaluate) if trusted else [()]
-    lists = _lists(release, [i for i in range(len(release.group)) if i not in trusted and i not in open_], evaluate)
+    lists = _lists(release, [i for i in range(len(release.group)) if i not in trusted], evaluate)
     combinations = prod(len(keys) for _, keys in lists)
     if len(found) * combinations > group_cells.MAX_KEYS:
         raise NoRule(f"GROUP BY has no rule for more than {group_cells.MAX_KEYS} groups", position=position(release.group[0].loc),
@@ -36,9 +35,6 @@ def groups(release: Release, evaluate: Evaluate) -> Cells:
     untrusted = [release.group[i] for places, _ in lists for i in places]
     if untrusted:
         derivation = step(group_keys.RULE, group_keys.says(untrusted, combinations), row.bound, [derivation])
-    if open_:
-        names = ", ".join(release.relation.listing.public.columns[c - 1].name for c in _columns(release, open_))
-        derivation = step(group_keys.RULE, f"{names}: the rows of a public table, each in the answer every time", row.bound, [derivation])
     keys = []
     for cell, choice in product(found, product(*(keys for _, keys in lists))):
         key: list[str | None] = [None] * len(release.group)
@@ -49,7 +45,7 @@ def groups(release: Release, evaluate: Evaluate) -> Cells:
                 key[i] = text
         keys.append(tuple(key))
     within = row.key is not None and all(columns_of(e) <= row.key for e in untrusted)
-    return Cells(tuple(keys), max(combinations, 2) if open_ else combinations, within and not open_, open_, tuple(trusted), derivation)
+    return Cells(tuple(keys), combinations, within, tuple(trusted), derivation)
 
 
 def _lists(release: Release, places: list[int], evaluate: Evaluate) -> list[tuple[tuple[int, ...], list[Key]]]:
@@ -69,38 +65,21 @@ def _lists(release: Release, places: list[int], evaluate: Evaluate) -> list[tupl
         listed = [release.scope.facts(release.group[i]).values for i in members]
         rows = listed[0][0].rows if listed[0] is not None else ()
         picks = [place for known in listed if known is not None for place in (known[1],)]
-        keys: dict[Key, None] = {tuple(_text(row[place - 1]) for place in picks): None for row in rows}
+        keys: dict[Key, None] = {tuple(row[place - 1] for place in picks): None for row in rows}
         if any(release.scope.facts(release.group[i]).nullable for i in members):
             keys[tuple(None for _ in members)] = None  # rows that match none
         found.append((tuple(members), list(keys)))
     return found
 
 
-def _text(expr: Expr) -> str | None:
-    constant = bare(expr)
-    assert isinstance(constant, Const)
-    return constant.value
-
-
-def _columns(release: Release, places: tuple[int, ...]) -> list[int]:
-    return [min(columns_of(release.group[i])) for i in places]
-
-
-def _open(release: Release) -> tuple[int, ...]:
-    """Group columns that are columns of a public table which the private rows are joined to."""
+def _check_listing(release: Release) -> None:
+    """Rows joined to public ones are released by columns of the public side."""
     listed = release.relation.listing
     if listed is None:
-        return ()
+        return
     width = len(listed.public.columns)
-    own = tuple(i for i, e in enumerate(release.group) if columns_of(e) and max(columns_of(e)) <= width)
+    own = [i for i, e in enumerate(release.group) if columns_of(e) and max(columns_of(e)) <= width]
     if not own or any(not release.scope.trusted(e) for i, e in enumerate(release.group) if i not in own):
         raise NoRule(f'"{listed.public.alias}" LEFT JOIN private rows has no rule without a GROUP BY of its own columns',
                      position=position(listed.loc), detail="The rows of the left side are public; what is joined to them is not.",
                      hint=f'Group by columns of "{listed.public.alias}", and by trusted columns.')
-    if listed.public.rows is not None:
-        return ()
-    if listed.filtered:
-        raise NoRule(f'condition on rows joined to "{listed.public.alias}" has no rule in WHERE', position=position(listed.loc),
-                     detail="It would drop keys from the answer, and which it drops would show what the video shows.",
-                     hint="Write the condition into ON, or into FILTER (WHERE …) of each aggregate.")
-    return own

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 
 from privid.errors import NoRule
 
 from .canonical import form_of_expr
 from .certificate import Certificate
+from .deparse import deparse_numbered
 from .expressions import Scope, columns_of, substitute
+from .facts import WHOLE
 from .functions import names
 from .rules import join, listing, lookup
 from .rules.clamp import bare
@@ -35,6 +39,13 @@ def _equality(condition: Expr) -> tuple[Expr, Expr] | None:
     if isinstance(condition, Call) and len(condition.args) == 2 and names(condition.fn)[:2] == ("pg_catalog", "="):
         return bare(condition.args[0]), bare(condition.args[1])
     return None
+
+
+def _plain_equality(condition: Expr) -> bool:
+    """Equality by which different public keys cannot equal one value: that of one type, or of whole numbers. (A time without zone that a
+    change of clocks skips equals the same moment as the one an hour later.)"""
+    types = names(condition.fn)[2] if isinstance(condition, Call) else ()
+    return len(set(types)) == 1 or set(types) <= WHOLE
 
 
 def _split(conditions: Sequence[Expr], width: int) -> tuple[list[Expr], list[Expr], list[Expr]]:
@@ -126,6 +137,7 @@ class LookedUp:
         equated, extras = _equated(on, lambda col: col > width, width)
         scope = Scope.of(below, context.probes)
         form = ["look up", self.kind, below.form, _public_form(self.public), [form_of_expr(c) for c in on]]
+        lookup.check_unique(self.public, [place for place, _ in equated], self.loc, context.public)
         found = lookup.certify(below, self.public, self.kind, equated, extras, scope, self.loc, form)
         if found.join is not None and self.kind == "inner":
             found = replace(found, join=replace(found.join, filtered=True))
@@ -149,20 +161,32 @@ class Listed:
         public_only, early, both = _split(self.on, width)
         equated, extras = _equated([*public_only, *both], lambda col: col <= width, 0)
         of_public, of_rows, mixed = _split(conditions, width)
-        if extras or (of_public and self.public.rows is not None):
+        if extras:
             raise NoRule(f'condition on "{self.public.alias}" has no rule beside the equalities that it is joined on',
-                         position=position((extras or of_public)[0].loc),
-                         detail="Its rows are the groups of the answer, every one of them.",
-                         hint="List only the keys that you want, and write conditions on the other side into ON.")
+                         position=position(extras[0].loc), detail="Its rows are the groups of the answer, every one of them.",
+                         hint="Write conditions on the keys into WHERE, and those on the other side into ON.")
+        public = _chosen(self.public, of_public, context)
         own = {width + i: column for i, column in enumerate(_own(self.side), 1)}
         private = [(place, substitute(expr, own)) for place, expr in equated]
         below = self.side.certify(early, width, context)
         form = ["listed", _public_form(self.public), below.form, [form_of_expr(c) for c in (*self.on, *conditions)]]
-        found = listing.certify(self.public, below, private, bool(of_rows or mixed), Scope.of(below, context.probes), self.loc, form)
+        lookup.check_unique(public, [place for place, _ in private], self.loc, context.public)
+        found = listing.certify(public, below, private, bool(of_rows or mixed), Scope.of(below, context.probes), self.loc, form)
         scope = Scope.of(found, context.probes)
         for condition in (*self.on, *conditions):
             scope.check(condition)
         return apply((), projected, found, context)
+
+
+def _chosen(public: FromPublic, conditions: Sequence[Expr], context: Context) -> FromPublic:
+    """The public relation with the rows that conditions on it alone leave; PostgreSQL decides which."""
+    if not conditions:
+        return public
+    scope = Scope(lookup.public_facts(public, outer=False))
+    for condition in conditions:
+        scope.check(condition, evaluated=True)
+    written = " AND ".join(map(deparse_numbered, conditions))
+    return replace(public, rows=tuple(context.public.matching(lookup.types_of(public), public.rows, written)))
 
 
 def _own(side: Side) -> list[Expr]:
@@ -175,7 +199,7 @@ def _equated(conditions: Sequence[Expr], is_public: Callable[[int], bool], offse
     equated, extras = [], []
     for condition in conditions:
         sides = _equality(condition)
-        for one, other in ((sides, sides[::-1]) if sides else ()):
+        for one, other in ((sides, sides[::-1]) if sides and _plain_equality(condition) else ()):
             if isinstance(one, Col) and is_public(one.col) and columns_of(other) and not any(map(is_public, columns_of(other))):
                 equated.append((one.col - offset, other))
                 break
@@ -185,5 +209,6 @@ def _equated(conditions: Sequence[Expr], is_public: Callable[[int], bool], offse
 
 
 def _public_form(public: FromPublic) -> list[object]:
-    rows = None if public.rows is None else [[form_of_expr(e) for e in row] for row in public.rows]
-    return [public.identity, [[c.name, c.type, c.number] for c in public.columns], public.unique, rows]
+    """Its columns, and a digest of its rows: they can be many."""
+    digest = sha256(json.dumps(public.rows, ensure_ascii=True, separators=(",", ":")).encode()).hexdigest()
+    return [[[c.name, c.type, c.labels] for c in public.columns], digest]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from privid.errors import NoRule
+from privid.errors import NoRule, PrividError, RawRows
 
 from .tree import (
     AggRef,
@@ -48,6 +48,8 @@ __all__ = ["MAX_DEPTH", "MAX_NODES", "parse_select"]
 MAX_DEPTH = 150
 #: expressions in one request
 MAX_NODES = 100_000
+#: of a number that comes with a public row; sums of larger ones could overflow
+MAX_DIGITS = 330
 
 
 def identity(text: str) -> str:
@@ -67,6 +69,8 @@ class _Reader:
             raise _unreadable("an object was expected")
         strange = sorted(set(value) - set(required) - set(optional))
         missing = sorted(set(required) - set(value))
+        if "refused" in value:
+            raise _refused(value)
         if strange or missing:
             raise _unreadable(f"{'unexpected' if strange else 'missing'} part \"{(strange or missing)[0]}\"", value.get("loc", -1))
         return value
@@ -115,26 +119,27 @@ class _Reader:
     def columns(self, value: Any) -> tuple[PublicColumn, ...]:
         found = []
         for number, item in enumerate(_list(value), 1):
-            body = self.fields(item, ("name", "type"), ("attno", "not_null", "type_name", "labels"))
-            found.append(PublicColumn(str(body["name"] or ""), _text(body["type"]), _int(body.get("attno", number)),
-                                      _bool(body.get("not_null", False))))
+            body = self.fields(item, ("name", "type"), ("number", "labels"))
+            labels = tuple(_text(label) for label in _list(body["labels"])) if "labels" in body else None
+            found.append(PublicColumn(str(body["name"] or ""), _text(body["type"]), _int(body.get("number", number)), labels))
         return tuple(found)
 
-    def public(self, value: Any, depth: int) -> FromPublic:
-        if value["kind"] == "values":
-            body = self.fields(value, ("kind", "rel", "columns", "rows"), ("alias", "loc"))
-            columns, rows = self.columns(body["columns"]), tuple(self.exprs(row, depth) for row in _list(body["rows"]))
-            if any(len(row) != len(columns) for row in rows):
-                raise _unreadable("a row of VALUES has another number of columns")
-            return FromPublic(_int(body["rel"]), str(body.get("alias", "")), columns, (), rows, ())
-        body = self.fields(value, ("kind", "rel", "schema", "name", "columns", "unique"), ("alias", "loc", "oid"))
-        unique = tuple(tuple(_int(number) for number in _list(key)) for key in _list(body["unique"]))
-        return FromPublic(_int(body["rel"]), str(body.get("alias", body["name"])), self.columns(body["columns"]), unique, None,
-                          (_text(body["schema"]), _text(body["name"])))
+    def public(self, value: Any) -> FromPublic:
+        body = self.fields(value, ("kind", "rel", "columns", "rows"), ("alias", "loc"))
+        columns = self.columns(body["columns"])
+        rows = tuple(tuple(None if text is None else _text(text) for text in _list(row)) for row in _list(body["rows"]))
+        if any(len(row) != len(columns) for row in rows):
+            raise _unreadable("a public row has another number of columns")
+        if any(len(row[place] or "") > MAX_DIGITS for place, column in enumerate(columns) if column.type == "numeric" for row in rows):
+            raise NoRule(f'a number of "{body.get("alias", "")}" has too many digits', detail=f"At most {MAX_DIGITS} are computed with.",
+                         hint="Round it, or cast it to double precision.")
+        return FromPublic(_int(body["rel"]), str(body.get("alias", "")), columns, rows)
 
     def source(self, value: Any, depth: int) -> FromItem:
         self.deeper(depth, -1)
         kind = value.get("kind") if isinstance(value, dict) else None
+        if isinstance(value, dict) and "refused" in value:
+            raise _refused(value)
         if kind == "table":
             body = self.fields(value, ("kind", "rel", "table"), ("alias", "loc"))
             return FromTable(rel=_int(body["rel"]), table=_int(body["table"]))
@@ -142,8 +147,8 @@ class _Reader:
             body = self.fields(value, ("kind", "rel", "select"), ("alias", "loc"))
             below = FromSubquery(rel=_int(body["rel"]), alias=str(body.get("alias", "")), select=self.query(body["select"], depth + 1))
             return _listed(below) or below
-        if kind in ("values", "relation"):
-            return self.public(value, depth)
+        if kind == "rows":
+            return self.public(value)
         if kind == "join":
             body = self.fields(value, ("kind", "join", "left", "right"), ("on", "loc", "rel", "alias"))
             return FromJoin(join=_text(body["join"]), left=self.source(body["left"], depth + 1),
@@ -179,6 +184,8 @@ class _Reader:
 
     def expr(self, value: Any, depth: int) -> Expr:
         kind = value.get("e") if isinstance(value, dict) else None
+        if isinstance(value, dict) and "refused" in value:
+            raise _refused(value)
         reader = _KINDS.get(kind) if isinstance(kind, str) else None
         if reader is None:
             raise _unreadable(f'no rule reads an expression of kind "{kind}"')
@@ -288,7 +295,7 @@ def parse_select(value: Any) -> Select:
 def _listed(below: FromSubquery) -> FromPublic | None:
     """(VALUES …) k(key) is a subquery to PostgreSQL and a list to people; None for any other subquery."""
     match below.select:
-        case Select(sources=(FromPublic(rows=tuple()) as values,), where=None, group=(), aggs=(), distinct=False, limit=None, offset=None,
+        case Select(sources=(FromPublic() as values,), where=None, group=(), aggs=(), distinct=False, limit=None, offset=None,
                     having=None, grouped=False, argmax=None) as level:
             shown = [target.expr for target in level.targets]
             if [(e.rel, e.col) for e in shown if isinstance(e, Col)] != [(values.rel, c.number) for c in values.columns]:
@@ -296,6 +303,18 @@ def _listed(below: FromSubquery) -> FromPublic | None:
             columns = tuple(replace(c, name=target.name) for c, target in zip(values.columns, level.targets, strict=True))
             return replace(values, rel=below.rel, alias=below.alias, columns=columns)
     return None
+
+
+def _refused(value: dict[str, Any]) -> PrividError:
+    """What the library wrote where something had no form; or, with a state of its own, a whole message."""
+    loc = value.get("loc", -1)
+    detail, hint = (text if isinstance(text := value.get(name), str) else None for name in ("detail", "hint"))
+    at = position(loc) if isinstance(loc, int) else None
+    if "sqlstate" not in value:
+        return NoRule(f"{value['refused']} cannot be used in a release", hint=hint, position=at,
+                      detail="No rule bounds what a protected event can change through it.")
+    kind = RawRows if value["sqlstate"] == RawRows.sqlstate else NoRule
+    return kind(str(value["refused"]), detail=detail, hint=hint, position=at)
 
 
 def _unreadable(why: str, loc: Any = -1) -> NoRule:

@@ -18,7 +18,7 @@ _NUMBERS = {"float8", "numeric", "int2", "int4", "int8"}
 def expression(expr: Expr) -> str:
     """Roughly what the analyst wrote, cut when it is long."""
     text = _expression(expr)
-    return text if len(text) <= LONGEST else text[:LONGEST - 1] + "…"
+    return text if len(text) <= LONGEST else text[:LONGEST - 3] + "..."
 
 
 def _expression(expr: Expr) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from privid.errors import NoRule
-from privid.model import Evaluate, Table
+from privid.model import Evaluate, PublicRows, Table
 
 from .canonical import form_of_aggregate, form_of_expr, form_of_table
 from .certificate import Certificate
@@ -28,6 +28,7 @@ class Context:
 
     tables: Sequence[Table]
     evaluate: Evaluate
+    public: PublicRows
     leaves: int = 0
     #: trusted parts that must be tried before the charge, by scan
     probes: list[tuple[int, Expr]] = field(default_factory=list)

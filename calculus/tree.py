@@ -121,19 +121,17 @@ class PublicColumn:
     name: str
     type: str
     number: int
-    not_null: bool
+    labels: tuple[str, ...] | None = None  # of an enum
 
 
 @dataclass(frozen=True)
 class FromPublic:
-    """VALUES, or an ordinary table: its rows are public."""
+    """VALUES, or an ordinary table: its rows are public, and came with the statement as text."""
 
     rel: int
     alias: str
     columns: tuple[PublicColumn, ...]
-    unique: tuple[tuple[int, ...], ...]  # column numbers of its unique keys
-    rows: tuple[tuple[Expr, ...], ...] | None  # of VALUES; None for a table
-    identity: tuple[str, ...]  # what it is, whatever the statement calls it
+    rows: tuple[tuple[str | None, ...], ...]
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
-from .options import data_option
+from .options import database_options
 from .plot import Plot, bars
 from .reading import Camera, read_camera, rows
-from .stack import Stack
+from .target import Target, find_target
 
 __all__ = ["SUMMARY", "arguments", "run"]
 
@@ -24,15 +24,15 @@ Step = tuple[float, float, float]
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    data_option(parser)
+    database_options(parser)
     parser.add_argument("camera", metavar="CAMERA", help="name of the camera")
     parser.add_argument("--png", metavar="FILE", type=Path, help="draw it to this file as well")
 
 
 def run(options: argparse.Namespace) -> int:
-    stack = Stack(options.data)
-    camera = read_camera(stack, options.camera)
-    steps = _steps(stack, camera)
+    target = find_target(options)
+    camera = read_camera(target, options.camera)
+    steps = _steps(target, camera)
     _print(camera, steps)
     if options.png is not None:
         _draw(camera, steps).save(options.png)
@@ -40,8 +40,8 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _steps(stack: Stack, camera: Camera) -> list[Step]:
-    found = rows(stack, "SELECT begins, ends, remaining::float8 FROM privid.budget WHERE camera = %s ORDER BY begins", camera.name)
+def _steps(target: Target, camera: Camera) -> list[Step]:
+    found = rows(target, "SELECT begins, ends, remaining::float8 FROM privid.budget WHERE camera = %s ORDER BY begins", camera.name)
     return [(_seconds(camera, begins), _seconds(camera, ends), float(remaining)) for begins, ends, remaining in found]
 
 

@@ -18,6 +18,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from privid.errors import PrividError
+
 from .layout import default_data
 from .library import postgres_build
 from .stack import Stack
@@ -58,7 +60,7 @@ def main(given: list[str] | None = None) -> int:
         (stack.layout.state / "demo").write_text(_edition())
         truth = _scene(stack.layout.videos, arguments.seconds)
         _play(stack, truth, arguments.seconds)
-    except CommandFailed as failure:
+    except (CommandFailed, PrividError) as failure:
         print(f"demo: error: {failure.message}", file=sys.stderr)
         if failure.hint:
             print(f"HINT:  {failure.hint}", file=sys.stderr)

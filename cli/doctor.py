@@ -1,4 +1,5 @@
-"""Looks at what this machine offers and tells what is missing or weaker, each with a remedy.
+"""Looks at what this machine and its stack offer and tells what is missing or weaker, each with a remedy. With --dsn, or PostgreSQL's own
+variables, it looks at a server elsewhere instead, as far as that can be seen through a connection.
 
 A line begins with PASS, CAUTION (it works, with less of something) or FAIL (it does not work). The exit code is 1 when
 anything fails.
@@ -9,47 +10,51 @@ from __future__ import annotations
 import argparse
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import psycopg
 
 import privid
 from privid.errors import PrividError
+from privid.room.description import describe
 
+from .finding import Finding
 from .library import library_files, offered_version, postgres_build
-from .options import data_option
+from .options import database_options
+from .outside import examine_server
 from .stack import Stack
+from .target import Target, find_target
 from .terminal import CommandFailed
 
 __all__ = ["SUMMARY", "Finding", "arguments", "examine", "run"]
 
-SUMMARY = "tell whether this machine has what a stack needs"
+SUMMARY = "tell whether a machine or a server has what is needed"
 
 _GIB = 1 << 30
 
 
-@dataclass(frozen=True)
-class Finding:
-    """What was looked at, how it is, and what to do about it."""
-
-    level: str  # PASS, CAUTION, FAIL
-    subject: str
-    detail: str
-    remedy: str | None = None
-
-
 def arguments(parser: argparse.ArgumentParser) -> None:
-    data_option(parser)
+    database_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     worst = 0
-    for finding in examine(Stack(options.data)):
+    target = find_target(options)
+    for finding in _outside(target) if target.stack is None else examine(target.stack):
         print(f"{finding.level:<8} {finding.subject}: {finding.detail}")
         if finding.remedy and finding.level != "PASS":
             print(f"         remedy: {finding.remedy}")
         worst = max(worst, int(finding.level == "FAIL"))
     return worst
+
+
+def _outside(target: Target) -> Iterator[Finding]:
+    try:
+        connection = target.connect()
+    except CommandFailed as failure:
+        yield Finding("FAIL", "connection", failure.message, failure.hint)
+        return
+    with connection:
+        yield from examine_server(connection)
 
 
 def examine(stack: Stack) -> Iterator[Finding]:
@@ -114,6 +119,9 @@ def _stack(stack: Stack) -> Iterator[Finding]:
     pieces = stack.pieces()
     for piece in pieces:
         yield Finding("PASS" if piece.running else "CAUTION", piece.name, piece.detail, "Start it with privid up.")
+    room = describe(stack.layout.data)
+    if room.remark:
+        yield Finding("CAUTION", "room", room.remark, "Start the stack as root, or keep the machine free of other work.")
     if pieces[0].running:
         yield from _versions(stack)
 

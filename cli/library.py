@@ -10,59 +10,14 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import subprocess
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
-import privid
+from privid.postgres_build import PostgresBuild, library_files, postgres_build
 
 from .terminal import CommandFailed
 
-__all__ = ["PostgresBuild", "copy_into", "library_files", "offered_version", "postgres_build", "prune"]
-
-_DEBIAN = Path("/usr/lib/postgresql/15/bin/pg_config")
-
-
-@dataclass(frozen=True)
-class PostgresBuild:
-    """A PostgreSQL 15 on this machine."""
-
-    version: str
-    bindir: Path
-    sharedir: Path
-    pkglibdir: Path
-
-
-@cache
-def postgres_build() -> PostgresBuild:
-    """The PostgreSQL that stacks use: $PG_CONFIG, Debian's place, or the one on the path."""
-    found = os.environ.get("PG_CONFIG") or (str(_DEBIAN) if _DEBIAN.exists() else shutil.which("pg_config"))
-    hint = "Install it: apt-get install postgresql-15, or make setup in a checkout. PG_CONFIG names the pg_config to use."
-    if not found:
-        raise CommandFailed("PostgreSQL 15 was not found", hint)
-    try:
-        told = subprocess.run([found, "--version", "--bindir", "--sharedir", "--pkglibdir"], check=True, capture_output=True, text=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise CommandFailed(f'could not run "{found}": {error}', hint) from None
-    version, bindir, sharedir, pkglibdir = told.stdout.splitlines()
-    if not version.startswith("PostgreSQL 15"):
-        raise CommandFailed(f'"{found}" is of {version}, not of PostgreSQL 15', hint)
-    build = PostgresBuild(version, Path(bindir), Path(sharedir), Path(pkglibdir))
-    if not (build.bindir / "postgres").exists():  # the development files came without the server
-        raise CommandFailed(f'the PostgreSQL server is missing from "{bindir}"', hint)
-    return build
-
-
-def library_files() -> tuple[Path, list[Path]]:
-    """privid.so, and the control file with the scripts: of a checkout, or of an installed package."""
-    package = Path(privid.__file__).resolve().parent
-    for fdw, sql in ((package / "fdw", package / "fdw" / "sql"), (package.parent / "fdw", package.parent / "sql")):
-        if (sql / "privid.control").exists():
-            if not (fdw / "privid.so").exists():
-                raise CommandFailed("the C library is not built", "Run make setup in the checkout.")
-            return fdw / "privid.so", [sql / "privid.control", *sorted(sql.glob("privid--*.sql"))]
-    raise CommandFailed("the extension's scripts are not installed", "Run make setup in the checkout.")
+__all__ = ["PostgresBuild", "copy_into", "library_files", "offered_version", "postgres_build", "prune",
+           "server_places"]
 
 
 def offered_version() -> str:
@@ -73,6 +28,12 @@ def offered_version() -> str:
         if name.strip() == "default_version":
             return value.strip().strip("'")
     raise CommandFailed("privid.control has no default_version")
+
+
+def server_places(build: PostgresBuild) -> dict[Path, Path]:
+    """Where a server of this build looks for each of our files: place -> file."""
+    library, scripts = library_files()
+    return {build.pkglibdir / library.name: library, **{build.sharedir / "extension" / script.name: script for script in scripts}}
 
 
 def copy_into(target: Path, build: PostgresBuild) -> Path:

@@ -30,6 +30,9 @@ COMMANDS = {
     "exposure": "exposure",
     "ledger": "ledger",
     "doctor": "doctor",
+    "install": "install",
+    "uninstall": "uninstall",
+    "engine": "engine",
 }
 
 

@@ -8,12 +8,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import cv2
-import numpy as np
-import psycopg
-
-from .options import data_option
-from .stack import Stack
+from .options import database_options, role_option
+from .target import find_target, reported
 from .terminal import CommandFailed
 
 __all__ = ["SUMMARY", "arguments", "run"]
@@ -23,8 +19,8 @@ _DARK = 128
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    data_option(parser)
-    parser.add_argument("-U", "--username", metavar="ROLE", default="owner", help="role that owns the camera (default: owner)")
+    database_options(parser)
+    role_option(parser, "role that owns the camera", "owner")
     parser.add_argument("--rho", metavar="RHO", required=True, help="the longest visible piece behind the mask, for example 10s")
     parser.add_argument("--pieces", metavar="N", type=int, default=1, help="visible pieces of one appearance (default: 1)")
     parser.add_argument("camera", metavar="CAMERA", help="the camera")
@@ -33,16 +29,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    stack = Stack(options.data)
-    if stack.postgres.pid() is None:
-        raise CommandFailed(f'the stack in "{stack.layout.data}" is not running', "Start it with privid up.")
     content, share = _bitmap(options.image)
-    try:
-        with stack.postgres.connect(user=options.username) as connection:
-            connection.execute("SELECT privid.create_mask(%s, %s, rho => %s, image => %b, pieces => %s)",
-                               (options.camera, options.name, options.rho, content, options.pieces))
-    except psycopg.Error as error:
-        raise CommandFailed(error.diag.message_primary or str(error).strip(), error.diag.message_hint) from None
+    with find_target(options).connect(options.username, "owner") as connection, reported():
+        connection.execute("SELECT privid.create_mask(%s, %s, rho => %s, image => %b, pieces => %s)",
+                           (options.camera, options.name, options.rho, content, options.pieces))
     print(f"mask {options.name} of camera {options.camera}: {share:.1%} of the picture is black, rho {options.rho}, "
           f"pieces {options.pieces}")
     return 0
@@ -50,6 +40,9 @@ def run(options: argparse.Namespace) -> int:
 
 def _bitmap(path: Path) -> tuple[bytes, float]:
     """The image as PBM, and how much of it is masked."""
+    import cv2  # the other commands start without
+    import numpy as np
+
     try:
         content = path.read_bytes()
     except OSError as error:

@@ -6,14 +6,39 @@ import argparse
 from pathlib import Path
 
 from .layout import default_data
+from .target import read_dsn
 
-__all__ = ["data_option", "port_number"]
+__all__ = ["data_option", "database_options", "dsn_option", "port_number", "role_option"]
+
+Parser = argparse.ArgumentParser | argparse._MutuallyExclusiveGroup
 
 
-def data_option(parser: argparse.ArgumentParser) -> None:
-    """--data DIR."""
+def data_option(parser: Parser) -> None:
+    """--data DIR, for commands that are about an embedded stack."""
+    usual = str(default_data()).replace("%", "%%")
     parser.add_argument("--data", metavar="DIR", type=Path, default=None,
-                        help=f"data directory of the stack (default: {str(default_data()).replace('%', '%%')})")
+                        help=f"data directory of the stack (default: {usual})")
+
+
+def dsn_option(parser: Parser, what: str) -> None:
+    """--dsn CONNINFO."""
+    parser.add_argument("--dsn", metavar="CONNINFO", type=read_dsn, default=None, help=what)
+
+
+def database_options(parser: argparse.ArgumentParser) -> None:
+    """--data DIR or --dsn CONNINFO, for commands that speak to a database, wherever it is."""
+    either = parser.add_mutually_exclusive_group()
+    data_option(either)
+    dsn_option(either, "a database elsewhere, as PostgreSQL's connection string or URI; without "
+                       "--dsn and --data, PostgreSQL's own variables count (PGHOST, PGSERVICE, "
+                       "...) where they are set")
+
+
+def role_option(parser: argparse.ArgumentParser, what: str, usual: str) -> None:
+    """-U ROLE: on a stack a usual one by itself, elsewhere whoever --dsn or the variables name."""
+    parser.add_argument("-U", "--username", metavar="ROLE", default=None,
+                        help=f"{what} (default: {usual} on a stack, elsewhere as PostgreSQL finds "
+                             "it)")
 
 
 def port_number(text: str) -> int:

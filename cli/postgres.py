@@ -131,7 +131,9 @@ class Postgres:
         return pid if pid in inside(self.layout.pg) else None
 
     def connect(self, user: str = "privid", dbname: str = "privid", **options: Any) -> psycopg.Connection[tuple[object, ...]]:
-        """A connection through the socket, whatever PG* the environment says."""
+        """A connection through the socket, whatever PG* the environment says: a service or a way to authenticate would lead astray."""
+        for name in [name for name in os.environ if name.startswith("PG") and name != "PG_CONFIG"]:
+            del os.environ[name]
         return psycopg.connect(host=str(self.layout.run), port=str(self.layout.socket_port), user=user, dbname=dbname,
                                autocommit=True, connect_timeout=10, **options)
 

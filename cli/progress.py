@@ -10,11 +10,9 @@ import sys
 import time
 from typing import Any
 
-import psycopg
-
-from .options import data_option
-from .stack import Stack
-from .terminal import CommandFailed, progress
+from .options import database_options, role_option
+from .target import Connection, find_target, reported
+from .terminal import progress
 
 __all__ = ["SUMMARY", "arguments", "run"]
 
@@ -26,31 +24,25 @@ _QUERY = """SELECT camera, coalesce("table", '-'), slots, slots_over, percent::f
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    data_option(parser)
-    parser.add_argument("-U", "--username", metavar="ROLE", default="analyst", help="role whose tables are named (default: analyst)")
+    database_options(parser)
+    role_option(parser, "role whose tables are named", "analyst")
     parser.add_argument("--once", action="store_true", help="print how things stand, and end")
 
 
 def run(options: argparse.Namespace) -> int:
-    stack = Stack(options.data)
-    if stack.postgres.pid() is None:
-        raise CommandFailed(f'the stack in "{stack.layout.data}" is not running', "Start it with privid up.")
-    try:
-        with stack.postgres.connect(user=options.username) as connection:
-            if options.once or not sys.stderr.isatty():
-                rows = connection.execute(_QUERY).fetchall()
-                for row in rows:
-                    print(_line(row))
-                if not rows:
-                    print("Nothing is being read.")
-                return 0
+    with find_target(options).connect(options.username, "analyst") as connection, reported():
+        if options.once or not sys.stderr.isatty():
+            rows = connection.execute(_QUERY).fetchall()
+            for row in rows:
+                print(_line(row))
+            if not rows:
+                print("Nothing is being read.")
+        else:
             _draw(connection)
-    except psycopg.Error as error:
-        raise CommandFailed(error.diag.message_primary or str(error).strip(), error.diag.message_hint) from None
     return 0
 
 
-def _draw(connection: psycopg.Connection[Any]) -> None:
+def _draw(connection: Connection) -> None:
     """One bar for all slots, until the last is over."""
     while rows := connection.execute(_QUERY).fetchall():
         slots = sum(row[2] for row in rows)

@@ -10,12 +10,10 @@ import argparse
 import sys
 from pathlib import Path
 
-import psycopg
-
 from privid.language.source import Mistake, Source
 
-from .options import data_option
-from .stack import Stack
+from .options import database_options, role_option
+from .target import find_target, reported
 from .terminal import CommandFailed, progress
 
 __all__ = ["SUMMARY", "arguments", "run"]
@@ -24,8 +22,8 @@ SUMMARY = "run a file of SPLIT, PROCESS and SELECT statements"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    data_option(parser)
-    parser.add_argument("-U", "--username", metavar="ROLE", default="analyst", help="role to run as (default: analyst)")
+    database_options(parser)
+    role_option(parser, "role to run as", "analyst")
     parser.add_argument("--epsilon", metavar="X", help="what each SELECT takes of the budget (default: the role's setting privid.epsilon)")
     parser.add_argument("--explain", action="store_true",
                         help="show what each SELECT would cost and how exact it would be; run and charge nothing")
@@ -61,16 +59,10 @@ def _run(source: Source, options: argparse.Namespace) -> int:
     if options.sql:
         print("\n".join(f"{sql};" for _, sql in translated))
         return 0
-    stack = Stack(options.data)
-    if stack.postgres.pid() is None:
-        raise CommandFailed(f'the stack in "{stack.layout.data}" is not running', "Start it with privid up.")
-    try:
-        connection = stack.postgres.connect(user=options.username)
-    except psycopg.Error as error:
-        raise CommandFailed(str(error).strip().splitlines()[-1]) from None
-    with connection, progress(len(translated)) as bar:
+    with find_target(options).connect(options.username, "analyst") as connection, progress(len(translated)) as bar:
         if options.epsilon is not None:
-            _set_epsilon(connection, options.epsilon)
+            with reported():
+                connection.execute("SELECT set_config('privid.epsilon', %s, false)", (options.epsilon,))
         answers = runner.run(translated, connection, options.file.parent, explain=options.explain)
         for number in range(len(translated)):
             bar.step(f"statement {number + 1} of {len(translated)}")
@@ -83,11 +75,3 @@ def _run(source: Source, options: argparse.Namespace) -> int:
             if answer.columns:
                 print(flush=True)
     return 0
-
-
-def _set_epsilon(connection: psycopg.Connection[tuple[object, ...]], epsilon: str) -> None:
-    try:
-        connection.execute("SELECT set_config('privid.epsilon', %s, false)", (epsilon,))
-    except psycopg.Error as error:
-        told = error.diag
-        raise CommandFailed(told.message_primary or str(error).strip(), told.message_hint or told.message_detail) from None

@@ -1,4 +1,4 @@
-"""What the commands that show something read from a running stack."""
+"""What the commands that show something read from a running database."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import psycopg
-
-from .stack import Stack
+from .target import Target, reported
 from .terminal import CommandFailed
 
 __all__ = ["Camera", "read_camera", "rows"]
@@ -30,20 +28,15 @@ class Camera:
         return self.starts + timedelta(seconds=seconds)
 
 
-def rows(stack: Stack, statement: str, *values: object) -> list[tuple[Any, ...]]:
-    """As the stack's superuser; what PostgreSQL refuses is told as it tells it."""
-    if stack.postgres.pid() is None:
-        raise CommandFailed(f'the stack in "{stack.layout.data}" is not running', "Start it with privid up.")
-    try:
-        with stack.postgres.connect() as connection:
-            return connection.execute(statement.encode(), values).fetchall()
-    except psycopg.Error as error:
-        raise CommandFailed(error.diag.message_primary or str(error).strip(), error.diag.message_hint) from None
+def rows(target: Target, statement: str, *values: object) -> list[tuple[Any, ...]]:
+    """As a stack's superuser, elsewhere as whoever the target names; what PostgreSQL refuses is told as it tells it."""
+    with target.connect() as connection, reported():
+        return connection.execute(statement.encode(), values).fetchall()
 
 
-def read_camera(stack: Stack, name: str) -> Camera:
+def read_camera(target: Target, name: str) -> Camera:
     """A camera whose footage the engine has seen."""
-    found = rows(stack, "SELECT starts, ends, rho, k, epsilon::float8 FROM privid.cameras WHERE camera = %s", name)
+    found = rows(target, "SELECT starts, ends, rho, k, epsilon::float8 FROM privid.cameras WHERE camera = %s", name)
     if not found:
         raise CommandFailed(f'camera "{name}" does not exist', "privid psql -- -c 'SELECT camera FROM privid.cameras' shows all.")
     starts, ends, rho, k, epsilon = found[0]

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from privid.room.description import describe
+
 from .bootstrap import bootstrap
 from .daemon import Engine
 from .layout import Layout, default_data
@@ -102,7 +104,15 @@ class Stack:
             Piece("PostgreSQL", ready, f"pid {postgres}, {'answers' if ready else 'does not answer'}" if postgres else "not running"),
             Piece("engine", version is not None,
                   f"pid {engine}, {f'version {version}' if version else 'does not answer'}" if engine else "not running"),
+            self._room(),
         ]
+
+    def _room(self) -> Piece:
+        """The engine's own PostgreSQL, in which releases are computed."""
+        room = describe(self.layout.data)
+        if not room.running:
+            return Piece("room", False, "not running")
+        return Piece("room", True, f"pid {room.pid}, {room.memory / (1 << 20):.0f} MB in {room.directory}")
 
     def psql_line(self, user: str = "analyst") -> str:
         """What to type to get in."""

@@ -9,10 +9,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import psycopg
-
-from .options import data_option
-from .stack import Stack
+from .options import database_options, role_option
+from .target import find_target, reported
 from .terminal import CommandFailed, progress
 
 __all__ = ["SUMMARY", "arguments", "run"]
@@ -21,9 +19,8 @@ SUMMARY = "upload executables for the tables of an analyst"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    data_option(parser)
-    parser.add_argument("-U", "--username", metavar="ROLE", default="analyst",
-                        help="role that the executables belong to (default: analyst)")
+    database_options(parser)
+    role_option(parser, "role that the executables belong to", "analyst")
     parser.add_argument("--name", metavar="NAME",
                         help="name of the executable (with one file; default: the file's name without its suffix)")
     parser.add_argument("files", metavar="FILE", nargs="+", type=Path,
@@ -31,9 +28,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    stack = Stack(options.data)
-    if stack.postgres.pid() is None:
-        raise CommandFailed(f'the stack in "{stack.layout.data}" is not running', "Start it with privid up.")
+    target = find_target(options)
     contents: list[tuple[str, str | None, bytes]] = []  # executable, name of an attached file, content
     for file in options.files:
         try:
@@ -46,21 +41,17 @@ def run(options: argparse.Namespace) -> int:
             contents.append((options.name or file.stem, None, content))
     if options.name is not None and sum(attached is None for _, attached, _ in contents) != 1:
         raise CommandFailed("--name needs exactly one executable")
-    with progress(len(contents)) as bar:
-        try:
-            with stack.postgres.connect(user=options.username) as connection:
-                for name, attached, content in contents:
-                    bar.step(f"uploading {attached or name}")
-                    if attached is None:
-                        connection.execute("SELECT privid.upload(%s, %b)", (name, content))
-                    else:
-                        connection.execute("SELECT privid.attach(%s, %s, %b)", (name, attached, content))
-        except psycopg.Error as error:
-            diagnosis = error.diag
-            raise CommandFailed(diagnosis.message_primary or str(error).strip(), diagnosis.message_hint) from None
+    with target.connect(options.username, "analyst") as connection, progress(len(contents)) as bar, reported():
+        role = connection.info.user
+        for name, attached, content in contents:
+            bar.step(f"uploading {attached or name}")
+            if attached is None:
+                connection.execute("SELECT privid.upload(%s, %b)", (name, content))
+            else:
+                connection.execute("SELECT privid.attach(%s, %s, %b)", (name, attached, content))
     for name, attached, content in contents:
         size = f"{len(content)} bytes"
-        print(f"{name}: {size}, for role {options.username}" if attached is None else f"  {attached}: {size}, attached")
+        print(f"{name}: {size}, for role {role}" if attached is None else f"  {attached}: {size}, attached")
     return 0
 
 

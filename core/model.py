@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 from .quantities import to_pg_microseconds
 
-__all__ = ["Camera", "Collected", "Column", "Cost", "Evaluate", "Executable", "Footage", "Grid", "Key", "Mask", "Output", "Plan", "Polygon",
-           "Region", "Regions", "Span", "Table", "TableUse", "VideoFile", "union"]
+__all__ = ["Camera", "Collected", "Column", "Cost", "Evaluate", "Executable", "Footage", "Grid", "Key", "Mask", "Output", "Plan",
+           "Polygon", "PublicRows", "Region", "Regions", "Span", "Table", "TableUse", "VideoFile", "union"]
 
 #: half-open run of frames or chunks: first, one past the last
 Span = tuple[int, int]
@@ -191,6 +191,16 @@ class Evaluate(Protocol):
     def __call__(self, expressions: Sequence[str], table: Table, span: Span, region: str = "", /) -> list[Key]: ...
 
 
+class PublicRows(Protocol):
+    """Looks at rows that came with a statement, by PostgreSQL itself: text values, of columns with a type's name and an enum's labels."""
+
+    def is_unique(self, columns: Sequence[tuple[str, Sequence[str] | None]], rows: Sequence[Key], places: Sequence[int]) -> bool:
+        """Whether no two rows are equal in all of these columns (by place, from 0)."""
+
+    def matching(self, columns: Sequence[tuple[str, Sequence[str] | None]], rows: Sequence[Key], condition: str) -> list[Key]:
+        """The rows for which an expression over columns c1, c2, ... is true, in their order."""
+
+
 @dataclass(frozen=True)
 class TableUse:
     """Which chunks of a table a release runs, and in which regions each."""
@@ -297,6 +307,8 @@ class Output:
     high: Fraction | None = None
     #: var_pop, var_samp, stddev_pop or stddev_samp
     spread: str = ""
+    #: the value for each key of the plan, where it is public: nothing is collected for it
+    public: tuple[str | None, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -313,13 +325,14 @@ class Plan:
     hints: tuple[str, ...] = ()
     #: what the inner query collects, after the group columns; empty: each aggregate itself
     columns: tuple[Collected, ...] = ()
-    #: group columns whose values are the rows of a public table: the inner query returns all of them, and private data cannot change which
-    open: tuple[int, ...] = ()
     #: argmax: the group columns in which candidates differ; the answer has the winner of each cell
     argmax: tuple[int, ...] | None = None
     #: by camera, in the order of uses; empty: every camera pays `epsilon`
     costs: tuple[Cost, ...] = ()
-    #: False when the answer also depends on what no key of the ledger holds (rows of an ordinary table)
-    reusable: bool = True
     #: what a segment changes is in proportion to the chunks it meets (calculus §7.1, the exact rule); False is always safe
     linear: bool = False
+
+    @property
+    def reads(self) -> bool:
+        """Whether the answer depends on rows at all: otherwise nothing is read, and nothing charged."""
+        return any(output.public is None for output in self.outputs) and any(use.count for use in self.uses)

@@ -19,6 +19,7 @@ from psycopg.conninfo import conninfo_to_dict
 from privid import __version__, video
 from privid.errors import PrividError
 from privid.ledger import Ledger
+from privid.room import Room
 from privid.sandbox.lane import Lane
 from privid.sandbox.run import Limits
 from privid.sandbox.runtime import find_runtime
@@ -27,13 +28,15 @@ from .attachments import Attachments
 from .bulletin import Bulletin
 from .chunks import ChunkCache
 from .definitions import Sources
+from .handles import OpenHandles
 from .log import Log
 from .programs import Programs, describe
 from .release import Desk
+from .room_session import RoomSession
 from .runner import Runner
 from .scenes import Scenes
 from .scratch import make_scratch
-from .server import Server
+from .server import Server, listen
 from .session import Session
 
 __all__ = ["main"]
@@ -113,9 +116,19 @@ def _build(options: argparse.Namespace, log: Log, cleanup: ExitStack) -> Server:
     cleanup.callback(runner.stop)
     sources = Sources(lambda source, fps: video.open_footage(options.videos, source, fps, cache / "footage"), video.make_grid,
                       attachments.executable, Scenes(ledger))
-    desk = Desk(ledger, sources, programs, runner, chunks, log)
+    handles = OpenHandles()
+    room = Room(options.data, ledger.pool, log.write)
+    cleanup.callback(room.close)
+    desk = Desk(ledger, sources, programs, runner, chunks, room, handles, log)
+    scans = Server(room.listen(), room.uid, partial(RoomSession, desk, handles), log)
+    serving = threading.Thread(target=scans.serve, name="room scans", daemon=True)
+    serving.start()
+    cleanup.callback(serving.join)
+    cleanup.callback(scans.stop)
     database = _database(options.conninfo)
-    return Server(options.socket, options.peer_uid, partial(Session, desk, ledger, database, log), log)
+    listener = listen(options.socket, options.peer_uid)
+    cleanup.callback(options.socket.unlink, missing_ok=True)
+    return Server(listener, options.peer_uid, partial(Session, desk, ledger, database, log), log)
 
 
 def _share_cores(lanes: int) -> list[frozenset[int] | None]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 __all__ = ["Cancel", "Cancelled"]
 
@@ -40,6 +41,16 @@ class Cancel:
                 self._calls.append(call)
                 return
         call()
+
+    @contextmanager
+    def calling(self, call: Callable[[], None]) -> Iterator[None]:
+        """Call when set, as long as the block lasts."""
+        self.then(call)
+        try:
+            yield
+        finally:
+            with self._lock, suppress(ValueError):
+                self._calls.remove(call)
 
     def check(self) -> None:
         if self._event.is_set():

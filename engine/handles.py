@@ -1,19 +1,22 @@
-"""A handle: what a backend may ask for after its release was charged, or after an owner asked for raw rows."""
+"""A handle: under it the room reads the rows of a release that was charged, and an owner's backend raw rows."""
 
 from __future__ import annotations
 
 import secrets
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from privid.model import Plan, TableUse
+from privid.errors import EngineUnavailable
+from privid.model import TableUse
 
 from .chunks import ChunkCache
 from .jobs import Job
 from .rows import header, pad_columns
-from .timetable import deadline
+from .timetable import Place
 
-__all__ = ["Charge", "Handle", "Scan"]
+__all__ = ["Charge", "Handle", "OpenHandles", "Scan"]
 
 #: Blocks are gathered into messages of about this size.
 _MESSAGE = 1024 * 1024
@@ -57,29 +60,55 @@ class Scan:
 
 @dataclass(frozen=True)
 class Charge:
-    """What makes a handle a release: the plan, its number in the ledger, and the public facts of its deadline."""
+    """What makes a handle a release: its number in the ledger, and the public facts of its deadline."""
 
-    plan: Plan
     release: int
     arrived: int  # nanoseconds of the monotonic clock
-    quantum: int  # nanoseconds
+    begun: int  # when it had been charged
+    allowance: int  # nanoseconds
 
 
 @dataclass(eq=False)
 class Handle:
-    """Bound to one connection. Without a charge it is an owner's raw access."""
+    """Without a charge it is an owner's raw access."""
 
     charge: Charge | None
     pin: int  # in the chunk cache
     scans: dict[int, Scan] = field(default_factory=dict)  # by the table's index in the request
     ident: str = field(default_factory=lambda: secrets.token_hex(16))
+    #: from the beginning of its turn in the room to the moment at which the answer, or the error, leaves
+    turn: Place | None = None
 
     @property
     def jobs(self) -> list[Job]:
         return [scan.job for scan in self.scans.values()]
 
-    def deadline(self, now: int) -> int:
-        """When the answer, or the error, may leave: after the last reserved slot and a whole number of quanta."""
+    @property
+    def over(self) -> int:
+        """When the last slot ends by the timetable."""
         assert self.charge is not None
         ends = [end for job in self.jobs if (end := job.end) is not None]
-        return deadline(max([self.charge.arrived, *ends]), self.charge.quantum, now)
+        return max([self.charge.begun, *ends])
+
+
+class OpenHandles:
+    """The releases that the room may read, by the secret names of their handles."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._handles: dict[str, Handle] = {}
+
+    def add(self, handle: Handle) -> None:
+        with self._lock:
+            self._handles[handle.ident] = handle
+
+    def remove(self, handle: Handle) -> None:
+        with self._lock:
+            self._handles.pop(handle.ident, None)
+
+    def find(self, ident: Any) -> Handle:
+        with self._lock:
+            handle = self._handles.get(ident) if isinstance(ident, str) else None
+        if handle is None:
+            raise EngineUnavailable("release is no longer under way")
+        return handle

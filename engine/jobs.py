@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
@@ -14,7 +15,7 @@ from privid.sandbox.program import Program
 
 from .cancel import Cancelled
 from .seams import Reader
-from .timetable import Place
+from .timetable import NANO, Place
 
 __all__ = ["Job", "Slot", "State"]
 
@@ -51,9 +52,10 @@ class Slot:
     def over(self) -> bool:
         return self.state in (State.DONE, State.FAILED, State.CANCELLED)
 
-    def wait(self) -> None:
-        """Until the rows are in the chunk cache."""
-        self.finished.wait()
+    def wait(self, timeout: float | None = None) -> None:
+        """Until the rows are in the chunk cache; TimeoutError if that takes too long."""
+        if not self.finished.wait(timeout):
+            raise TimeoutError
         if self.error is not None:
             raise self.error
         if self.state is State.CANCELLED:
@@ -84,9 +86,10 @@ class Job:
         if slot is not None:
             slot.wait()
 
-    def wait_all(self) -> None:
+    def wait_all(self, until: int | None = None) -> None:
+        """Until all rows are in the cache; TimeoutError at that moment of the monotonic clock, in nanoseconds."""
         for slot in self.wanted.values():
-            slot.wait()
+            slot.wait(None if until is None else max(0, until - time.monotonic_ns()) / NANO)
 
     @property
     def end(self) -> int | None:

@@ -34,7 +34,7 @@ class Log:
         self._stream = stream if stream is not None else sys.stderr
         self._lock = threading.Lock()
 
-    def write(self, event: str, **fields: Field) -> None:
+    def write(self, event: str, /, **fields: Field) -> None:
         moment = time.time()
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment)) + f".{int(moment * 1000) % 1000:03d}Z"
         line = json.dumps({"at": stamp, "event": event, **fields}, ensure_ascii=True)

@@ -1,40 +1,44 @@
-"""The way of a query through the engine, forward: request, definitions, calculus, reuse, charge, job, scan, noise, deadline, answer."""
+"""The way of a release through the engine, forward: judged, reused or charged, run, computed in the room, noise, deadline, answer."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
 import json
+import os
 import secrets
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from privid import calculus
-from privid.errors import BudgetExhausted, InvalidValue
-from privid.ledger import Claim, Ledger, ReleaseRecord, Use, make_evaluate
-from privid.ledger.evaluate import chunk_moments
-from privid.model import Camera, Key, Plan, Span, Table, TableUse
-from privid.quantities import parse_number
+from privid.errors import SandboxFailed
+from privid.ledger import Claim, Ledger, ReleaseRecord, Use
+from privid.model import Camera, Key, Plan, Span, TableUse
+from privid.room import Room, chunk_moments
 from privid.sandbox.executable import Kind
 from privid.udf import noise
 
-from .cancel import Cancel
+from .cancel import Cancel, Cancelled
 from .chunks import ChunkCache, chunk_keys
+from .compute import Quiet, Turns, compute, is_slow
 from .definitions import Sources, make_camera, make_table
-from .handles import Charge, Handle, Scan
+from .handles import Charge, Handle, OpenHandles, Scan
+from .judge import Judge, Judged, text_of
 from .log import Log
 from .programs import OUTCOMES, Programs
 from .runner import Runner
-from .timetable import NANO, deadline, nanoseconds
+from .timetable import NANO, nanoseconds
 from .wire import Malformed
 
 __all__ = ["Answer", "Desk"]
 
 #: part of every reuse key; changes when equal keys would no longer mean equal releases
-_REUSE = 1
+_REUSE = 2
 
 
 @dataclass(frozen=True)
@@ -44,9 +48,12 @@ class Answer:
     rows: Sequence[Sequence[str | None]]
     notice: str | None
     reused: bool
+    handle: Handle | None = None  # of what was run for it
 
     def as_message(self) -> dict[str, Any]:
-        return {"rows": [list(row) for row in self.rows], "notice": self.notice, "reused": self.reused}
+        """The notice in ASCII, names that it mentions too: a client that cannot show a letter still gets what it paid for."""
+        notice = None if self.notice is None else self.notice.encode("ascii", "backslashreplace").decode()
+        return {"rows": [list(row) for row in self.rows], "notice": notice, "reused": self.reused}
 
 
 @dataclass(frozen=True)
@@ -63,41 +70,28 @@ class _Read:
 class Desk:
     """Serves requests; one for the whole engine, used by many threads."""
 
-    def __init__(self, ledger: Ledger, sources: Sources, programs: Programs, runner: Runner, cache: ChunkCache, log: Log) -> None:
+    def __init__(self, ledger: Ledger, sources: Sources, programs: Programs, runner: Runner, cache: ChunkCache, room: Room,
+                 handles: OpenHandles, log: Log) -> None:
         self._ledger = ledger
         self._sources = sources
+        self._judge = Judge(sources, room)
         self._programs = programs
         self._runner = runner
         self._cache = cache
+        self._room = room
+        self._handles = handles
+        self.quiet = Quiet()
+        #: the cores that are left beside the lanes compute
+        self._turns = Turns(max(1, len(os.sched_getaffinity(0))))
         self._log = log
         #: what EXPLAIN shows of a release's key: the key itself is a digest of the video, which nobody may see
         self._secret = secrets.token_bytes(32)
 
-    # Request, definitions, calculus
+    # Judging
 
-    def plan(self, request: dict[str, Any]) -> Plan:
-        """What a release may change and what hides it, or why it is refused. Nothing is charged, nothing runs."""
-        epsilon = parse_number(_text(request, "epsilon"), "privid.epsilon")
-        if epsilon <= 0:
-            raise InvalidValue(f"privid.epsilon must be positive, but is {_text(request, 'epsilon')}",
-                               hint="Set what each release may consume, for example SET privid.epsilon = 0.1.")
-        tables = self._tables(request)
-        for camera in _cameras(tables):
-            if camera.r and epsilon > camera.epsilon:
-                raise BudgetExhausted(f'privid.epsilon is {_text(request, "epsilon")}, but camera "{camera.name}" has a budget of '
-                                      f"{float(camera.epsilon):g} in all", hint=f"SET privid.epsilon = {float(camera.epsilon):g} or less.")
-        evaluate = make_evaluate(self._ledger.pool, _settings(request))
-        plan = calculus.analyse(request, tables, epsilon, evaluate)
-        for output in plan.outputs:
-            if output.scale:
-                noise.float_scale(output)  # refuses noise that could not be exact, before it is charged
-        return plan
-
-    def _tables(self, request: dict[str, Any]) -> list[Table]:
-        given = request.get("tables")
-        if not isinstance(given, list) or not all(isinstance(table, dict) for table in given):
-            raise Malformed("request without tables")
-        return [make_table(table, index, self._sources) for index, table in enumerate(given)]
+    def choose(self, request: dict[str, Any]) -> list[int]:
+        """Which of several levels of a statement are its releases."""
+        return self._judge.choose(request)
 
     def _read(self, use: TableUse) -> _Read:
         kind = self._programs.kind(use.table.executable)
@@ -110,20 +104,22 @@ class Desk:
 
     def explain(self, request: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         """What a release would cost. Nothing is charged, nothing runs."""
-        plan = self.plan(request)
-        claims, role = _claims(plan), _text(request, "role")
+        judged = self._judge.judge(request)
+        plan = judged.plan
+        claims, role = _claims(plan), text_of(request, "role")
         frames = sum(self._ledger.charged_frames(claim.camera, claim.spans, claim.uses) for claim in claims) if plan.epsilon else 0
         left = min((self._ledger.remaining(claim.camera, claim.spans, claim.uses, role) for claim in claims), default=None)
-        reads = [self._read(use) for use in plan.uses]
+        reads = [self._read(use) for use in plan.uses] if plan.reads else []
         slots, now = 0, time.monotonic_ns()
         end = now
         for read in reads:
             count, over = self._runner.forecast(read.use.table, read.keys)
             slots, end = slots + count, max(end, over)
-        seconds = Fraction(end - now, NANO) + _quantum(plan)
-        shown, lines = calculus.explain(plan, frames_charged=frames, budget_remaining=left, slots=slots, seconds=seconds)
+        seconds = Fraction(end - now, NANO) + judged.allowance
+        shown, lines = calculus.explain(plan, frames_charged=frames, budget_remaining=left, slots=slots, seconds=seconds,
+                                        allowance=judged.allowance)
         key = _reuse_key(plan, reads)
-        before = self._ledger.find_answer(key) if request.get("reuse") is True and plan.reusable else None
+        before = self._ledger.find_answer(key) if request.get("reuse") is True and plan.reads else None
         shown |= {"Answered Before": before is not None, "Release": self._name_of(key),
                   "Charges": [self._ledger.preview(claim, role) for claim in claims]}
         if before is not None:
@@ -134,47 +130,117 @@ class Desk:
         """Equal for equal releases while the engine runs; says nothing else."""
         return hmac.new(self._secret, key.encode(), hashlib.sha256).hexdigest()[:16]
 
-    # Reuse, charge, job
+    # The release
 
-    def begin(self, request: dict[str, Any], cancel: Cancel) -> Handle | Answer:
-        """Charge a release and start on it, or give an answer that has already been released."""
+    def release(self, request: dict[str, Any], cancel: Cancel) -> Answer:
+        """The answer, at its public moment: computed and charged, or one that has been given before."""
         arrived = time.monotonic_ns()
-        plan = self.plan(request)
+        judged = self._judge.judge(request)
+        plan = judged.plan
+        if not plan.reads:
+            rows, _ = noise.answer(plan, [])
+            return Answer(rows, "public answer: no row was read, and no epsilon charged", False)
         reads = [self._read(use) for use in plan.uses]
         key = _reuse_key(plan, reads)
-        quantum = nanoseconds(_quantum(plan))
-        if request.get("reuse") is True and plan.reusable and (stored := self._ledger.find_answer(key)) is not None:
+        if request.get("reuse") is True and (stored := self._ledger.find_answer(key)) is not None:
             self._log.write("release reused", release=stored.release)
-            cancel.wait_until(deadline(arrived, quantum, time.monotonic_ns()) / NANO)
             return Answer(stored.rows, f"reused the answer of release {stored.release}, at no charge", True)
+        self._room.check()  # before the charge: a room that is not there computes nothing
         cancel.check()
-        record = ReleaseRecord(role=_text(request, "role"), query=_text(request, "query"), canonical=plan.canonical, key=key,
-                               epsilon=plan.epsilon, mechanism=plan.mechanism, outputs=plan.outputs)
-        claims = _claims(plan)
-        release = self._ledger.charge(claims, record)
-        handle = Handle(Charge(plan, release, arrived, quantum), self._cache.pin())
-        self._log.write("release charged", release=release, cameras=len(claims), outputs=len(plan.outputs), groups=len(plan.keys))
-        self._submit(handle, reads)
-        return handle
+        release = self._ledger.charge(_claims(plan), ReleaseRecord(
+            role=text_of(request, "role"), query=text_of(request, "query"), canonical=plan.canonical, key=key, epsilon=plan.epsilon,
+            mechanism=plan.mechanism, outputs=plan.outputs))
+        handle = Handle(Charge(release, arrived, time.monotonic_ns(), nanoseconds(judged.allowance)), self._cache.pin())
+        self._log.write("release charged", release=release, cameras=len(plan.costs), outputs=len(plan.outputs), groups=len(plan.keys))
+        try:
+            self._submit(handle, reads)
+            with cancel.calling(partial(self.abandon, handle)):
+                return self._carry_out(handle, judged, cancel)
+        except BaseException as error:
+            try:
+                if not isinstance(error, Cancelled):
+                    self.await_deadline(handle, cancel)
+                elif handle.turn is not None:
+                    self._turns.give_back(handle.turn)
+            finally:  # also when the peer leaves while its error waits
+                self.drop(handle)
+            raise
+
+    def _carry_out(self, handle: Handle, judged: Judged, cancel: Cancel) -> Answer:
+        """Slots, room, noise; then the wait."""
+        charge = handle.charge
+        assert charge is not None
+        deadline = self._take_turn(handle, cancel)
+        with self.quiet.computing() if not is_slow(charge.allowance) else nullcontext():
+            self._handles.add(handle)
+            try:
+                rows, computed = compute(self._room, judged, handle, deadline, self._log)
+            finally:
+                self._handles.remove(handle)
+            noisy, notice, computed = self._with_noise(charge.release, judged.plan, rows, computed)
+        self.await_deadline(handle, cancel)
+        if not computed and not judged.protected:
+            # nothing is hidden here, so that an answer which is not one would only mislead
+            raise SandboxFailed("could not compute the release", hint="The operator finds the cause in the engine's log.")
+        # Written after the wait, because the log shows when it was written; the answer leaves only once it can be had again.
+        now = time.monotonic_ns()
+        self._ledger.answered(charge.release, noisy, (now - charge.arrived) / NANO)
+        self._log.write("release answered", release=charge.release, seconds=round((now - charge.arrived) / NANO, 3))
+        return Answer(noisy, notice, False, handle)
+
+    def _with_noise(self, release: int, plan: Plan, rows: list[Key], computed: bool) -> tuple[list[list[str | None]], str, bool]:
+        """The answer; also if the rows are such that none can be made of them."""
+        try:
+            return (*noise.answer(plan, rows), computed)
+        except Exception as error:
+            self._log.write("room failed", release=release, error=type(error).__name__, sqlstate=None)
+            return (*noise.answer(plan, []), False)
+
+    def _take_turn(self, handle: Handle, cancel: Cancel) -> int:
+        """Wait for the end of the last slot and for this release's turn in the room; returns when that turn is over."""
+        charge = handle.charge
+        assert charge is not None
+        if handle.turn is None:
+            while (over := handle.over) > time.monotonic_ns():  # a slot that slips moves it
+                cancel.wait_until(over / NANO)
+            handle.turn = self._turns.take(over, charge.allowance)
+            cancel.wait_until(handle.turn.begin / NANO)
+        return handle.turn.end
+
+    def await_deadline(self, handle: Handle, cancel: Cancel) -> None:
+        """Answers and errors alike leave at moments that are public."""
+        cancel.wait_until(self._take_turn(handle, cancel) / NANO)
+
+    def settle(self, answer: Answer) -> None:
+        """The answer has left: count for the owners how runs ended."""
+        if answer.handle is None:
+            return
+        self._cache.unpin(answer.handle.pin)
+        for scan in answer.handle.scans.values():
+            if not scan.job.own:
+                continue
+            # Every outcome is written every time, zeros too: statistics that all can read must not tell which occurred.
+            counts = {outcome: scan.job.outcomes.get(outcome, 0) for outcome in OUTCOMES}
+            self._ledger.count_failures(scan.use.table.camera, counts)
+
+    # Rows, for the room and for owners
 
     def raw(self, request: dict[str, Any]) -> Handle:
         """Rows for the camera's owner: no noise, no charge, no deadline. The library has checked who asks."""
-        tables = self._tables(request)
+        tables = self._judge.tables(request)
         handle = Handle(None, self._cache.pin())
         self._log.write("raw access", tables=len(tables))
-        self._submit(handle, [self._read(TableUse(table, ((0, table.grid.count),))) for table in tables])
-        return handle
-
-    def _submit(self, handle: Handle, reads: Sequence[_Read]) -> None:
         try:
-            for read in reads:
-                job = self._runner.submit(read.use.table, read.kind, read.runs, read.keys)
-                handle.scans[read.use.table.index] = Scan(read.use, read.runs, read.moments, read.keys, job)
+            self._submit(handle, [self._read(TableUse(table, ((0, table.grid.count),))) for table in tables])
         except BaseException:
             self.drop(handle)
             raise
+        return handle
 
-    # Scan
+    def _submit(self, handle: Handle, reads: Sequence[_Read]) -> None:
+        for read in reads:
+            job = self._runner.submit(read.use.table, read.kind, read.runs, read.keys)
+            handle.scans[read.use.table.index] = Scan(read.use, read.runs, read.moments, read.keys, job)
 
     def scan(self, handle: Handle, table: int) -> Iterator[bytes]:
         """Bodies of B messages."""
@@ -182,39 +248,7 @@ class Desk:
             raise Malformed("no such table under this handle")
         return handle.scans[table].bodies(self._cache)
 
-    # Noise, deadline, answer
-
-    def finish(self, handle: Handle, rows: list[Key], cancel: Cancel) -> Answer:
-        """The answer of a release, not before its deadline. The handle is used up."""
-        charge = handle.charge
-        if charge is None:
-            raise Malformed("raw access cannot be released")
-        for job in handle.jobs:
-            job.wait_all()
-        noisy, notice = noise.answer(charge.plan, rows)
-        self.await_deadline(handle, cancel)
-        # Written after the wait, because the log shows when it was written; the answer leaves only once it can be had again.
-        now = time.monotonic_ns()
-        self._ledger.answered(charge.release, noisy, (now - charge.arrived) / NANO)
-        self._log.write("release answered", release=charge.release, seconds=round((now - charge.arrived) / NANO, 3))
-        return Answer(noisy, notice, False)
-
-    def await_deadline(self, handle: Handle, cancel: Cancel) -> None:
-        """Answers and errors alike leave at moments that are public."""
-        if handle.charge is not None:
-            cancel.wait_until(handle.deadline(time.monotonic_ns()) / NANO)
-
-    # After it
-
-    def settle(self, handle: Handle) -> None:
-        """The answer has left: count for the owners how runs ended."""
-        self._cache.unpin(handle.pin)
-        for scan in handle.scans.values():
-            if not scan.job.own:
-                continue
-            # Every outcome is written every time, zeros too: statistics that all can read must not tell which occurred.
-            counts = {outcome: scan.job.outcomes.get(outcome, 0) for outcome in OUTCOMES}
-            self._ledger.count_failures(scan.use.table.camera, counts)
+    # The end of a handle
 
     def abandon(self, handle: Handle) -> None:
         """Nobody waits for it any more: free its lanes at once. Quick, and safe to call from any thread, more than once."""
@@ -249,10 +283,6 @@ class Desk:
         return notices
 
 
-def _cameras(tables: Sequence[Table]) -> list[Camera]:
-    return list({table.camera.name: table.camera for table in tables}.values())
-
-
 def _claims(plan: Plan) -> list[Claim]:
     """What a release reads of each camera; a camera read through several tables is charged once for all frames."""
     tables: dict[str, list[TableUse]] = {}
@@ -275,10 +305,6 @@ def _claim(camera: Camera, uses: Sequence[TableUse], plan: Plan) -> Claim:
                  [Use.of(use.table.grid, use.chunks, use.table.r, use.table.pieces, camera.r) for use in uses if use.chunks])
 
 
-def _quantum(plan: Plan) -> Fraction:
-    return max(use.table.camera.quantum for use in plan.uses)
-
-
 def _reuse_key(plan: Plan, reads: Sequence[_Read]) -> str:
     """Equal for releases that are the same in every respect: form, groups, noise, programs, footage."""
     digest = hashlib.sha256()
@@ -288,20 +314,6 @@ def _reuse_key(plan: Plan, reads: Sequence[_Read]) -> str:
     digest.update(json.dumps([_REUSE, plan.canonical, str(plan.epsilon), plan.mechanism, plan.keys,
                               [[o.label, o.type, str(o.step), str(o.scale)] for o in plan.outputs]]).encode())
     return digest.hexdigest()
-
-
-def _settings(request: dict[str, Any]) -> dict[str, str]:
-    settings = request.get("settings")
-    if not isinstance(settings, dict) or not all(isinstance(value, str) for value in settings.values()):
-        raise Malformed("settings are not text")
-    return settings
-
-
-def _text(request: dict[str, Any], name: str) -> str:
-    value = request.get(name)
-    if not isinstance(value, str):
-        raise Malformed(f"{name} is not text")
-    return value
 
 
 def _object(request: dict[str, Any], name: str) -> dict[str, Any]:

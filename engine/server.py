@@ -23,7 +23,7 @@ from .cancel import Cancel, Cancelled
 from .log import Log
 from .wire import HELLO_LIMIT, LIMIT, Malformed, pack_json, read_message
 
-__all__ = ["Conversation", "Server"]
+__all__ = ["Conversation", "Server", "listen"]
 
 MAX_CONNECTIONS = 300
 _CREDENTIALS = struct.Struct("3i")
@@ -42,11 +42,12 @@ class Conversation(Protocol):
 
 
 class Server:
-    """Listens on a path until stopped."""
+    """Accepts one user, and its own, until stopped."""
 
-    def __init__(self, path: Path, peer_uid: int, begin: Callable[[Cancel], Conversation], log: Log,
+    def __init__(self, listener: socket.socket, peer_uid: int, begin: Callable[[Cancel], Conversation], log: Log,
                  limit: int = MAX_CONNECTIONS) -> None:
-        self._path = path
+        self._listener = listener
+        self._listener.setblocking(False)
         self._peers = {peer_uid, os.getuid()}
         self._begin = begin
         self._log = log
@@ -56,23 +57,6 @@ class Server:
         self._threads: set[threading.Thread] = set()
         self._stop_read, self._stop_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._watcher = Watcher()
-        self._listener = self._listen(peer_uid)
-
-    def _listen(self, peer_uid: int) -> socket.socket:
-        self._path.unlink(missing_ok=True)  # the data directory's lock is ours, so a socket found here is stale
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-        before = os.umask(0o177)
-        try:
-            listener.bind(str(self._path))
-        finally:
-            os.umask(before)
-        if os.getuid() == 0:
-            os.chown(self._path, peer_uid, -1)
-        elif peer_uid != os.getuid():
-            self._path.chmod(0o666)  # another user must reach it; who he is, is checked below
-        listener.listen(64)
-        listener.setblocking(False)
-        return listener
 
     def stop(self) -> None:
         """Make serve() return. Safe in a signal handler."""
@@ -160,7 +144,6 @@ class Server:
 
     def _shut(self) -> None:
         self._listener.close()
-        self._path.unlink(missing_ok=True)
         with self._lock:
             left, threads = list(self._open.items()), list(self._threads)
         for sock, cancel in left:
@@ -171,6 +154,23 @@ class Server:
             thread.join(5)
         self._watcher.stop()
         os.close(self._stop_read)
+
+
+def listen(path: Path, peer_uid: int) -> socket.socket:
+    """A socket at a path, for that user."""
+    path.unlink(missing_ok=True)  # the data directory's lock is ours, so a socket found here is stale
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    before = os.umask(0o177)
+    try:
+        listener.bind(str(path))
+    finally:
+        os.umask(before)
+    if os.getuid() == 0:
+        os.chown(path, peer_uid, -1)
+    elif peer_uid != os.getuid():
+        path.chmod(0o666)  # another user must reach it; who that is, the server checks
+    listener.listen(64)
+    return listener
 
 
 def _send(sock: socket.socket, content: bytes) -> None:

@@ -5,22 +5,22 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from privid import __version__
 from privid.errors import EngineUnavailable, PrividError, VersionMismatch
 from privid.ledger import Ledger
-from privid.model import Key
 
 from .cancel import Cancel, Cancelled
 from .handles import Handle
 from .log import Log
-from .release import Answer, Desk
+from .release import Desk
 from .wire import Malformed, pack, pack_json, parse_body
 
 __all__ = ["Session"]
 
-PROTOCOL = 1
+PROTOCOL = 2
 Send = Callable[[bytes], None]
 
 
@@ -39,12 +39,14 @@ class Session:
         cancel.then(self._abandon)
 
     def serve(self, kind: str, body: bytes, send: Send) -> None:
+        if self.greeted:
+            self._desk.quiet.wait()
         request = parse_body(body)
         if not self.greeted and kind != "H":
             raise Malformed("no hello")
         try:
-            serve = {"H": self._hello, "T": self._try, "X": self._explain, "R": self._release, "S": self._scan, "D": self._finish,
-                     "W": self._raw, "K": self._check, "Z": self._forget}[kind]
+            serve = {"H": self._hello, "T": self._choose, "X": self._explain, "R": self._release, "W": self._raw, "S": self._scan,
+                     "K": self._check}[kind]
         except KeyError:
             raise Malformed("message of a type not listed") from None
         begun = time.monotonic()
@@ -61,8 +63,8 @@ class Session:
                 f"internal error in the engine (log id {ident})",
                 hint="The operator finds the cause in the engine's log under this id.").as_message()))
         else:
-            # How long a scan or an inner query took may depend on data; the answer's own line has its public duration.
-            seconds = None if kind in "SD" else round(time.monotonic() - begun, 3)
+            # How long a scan took may depend on data.
+            seconds = None if kind == "S" else round(time.monotonic() - begun, 3)
             self._log.write("request served", request=kind, seconds=seconds)
 
     def close(self) -> None:
@@ -91,110 +93,51 @@ class Session:
         self.greeted = True
         send(pack_json("h", {"version": __version__}))
 
-    def _try(self, request: dict[str, Any], send: Send) -> None:
-        try:
-            self._desk.plan(request)
-        except PrividError as error:
-            send(pack_json("t", {"accepted": False, "error": error.as_message()}))
-        else:
-            send(pack_json("t", {"accepted": True}))
+    def _choose(self, request: dict[str, Any], send: Send) -> None:
+        send(pack_json("t", {"releases": self._desk.choose(request)}))
 
     def _explain(self, request: dict[str, Any], send: Send) -> None:
         shown, lines = self._desk.explain(request)
         send(pack_json("x", {"Privid": shown, "text": lines}))
 
     def _release(self, request: dict[str, Any], send: Send) -> None:
-        found = self._desk.begin(request, self._cancel)
-        if isinstance(found, Answer):
-            send(pack_json("a", found.as_message()))
-        else:
-            self._keep(found, send)
+        answer = self._desk.release(request, self._cancel)
+        send(pack_json("a", answer.as_message()))
+        try:
+            self._desk.settle(answer)
+        except PrividError as error:
+            self._log.failure("failures not counted", error)
 
     def _raw(self, request: dict[str, Any], send: Send) -> None:
-        self._keep(self._desk.raw(request), send)
-
-    def _keep(self, handle: Handle, send: Send) -> None:
+        handle = self._desk.raw(request)
         with self._lock:
             self._handles[handle.ident] = handle
         if self._cancel:  # its call came before the handle was listed
             self._desk.abandon(handle)
         self._cancel.check()
-        columns = [] if handle.charge is None else [column.as_message() for column in handle.charge.plan.columns]
-        send(pack_json("r", {"handle": handle.ident, "columns": columns} if columns else {"handle": handle.ident}))
+        send(pack_json("r", {"handle": handle.ident}))
 
     def _scan(self, request: dict[str, Any], send: Send) -> None:
-        handle = self._find(request)
+        with self._lock:
+            handle = self._handles.pop(str(request.get("handle")), None)
+        if handle is None:
+            raise EngineUnavailable("rows are no longer to be had under this handle", hint="Run the statement again.")
         table = request.get("table")
         if not isinstance(table, int):
             raise Malformed("table is not a number")
         try:
-            for body in self._desk.scan(handle, table):
-                send(pack("B", body))
-        except (Cancelled, Malformed):
-            raise
-        except Exception:
-            self._give_up(handle)
-            raise
+            with self._cancel.calling(partial(self._desk.abandon, handle)):
+                for body in self._desk.scan(handle, table):
+                    send(pack("B", body))
+        finally:
+            self._desk.drop(handle)
         send(pack_json("e", {}))
-
-    def _finish(self, request: dict[str, Any], send: Send) -> None:
-        handle = self._find(request)
-        try:
-            answer = self._desk.finish(handle, _rows(request), self._cancel)
-        except (Cancelled, Malformed):
-            raise
-        except Exception:
-            self._give_up(handle)
-            raise
-        self._take(handle)
-        send(pack_json("a", answer.as_message()))
-        try:
-            self._desk.settle(handle)
-        except PrividError as error:
-            self._log.failure("failures not counted", error)
 
     def _check(self, request: dict[str, Any], send: Send) -> None:
         send(pack_json("k", {"notices": self._desk.check(request)}))
-
-    def _forget(self, request: dict[str, Any], send: Send) -> None:
-        handle = self._find(request)
-        self._take(handle)
-        self._desk.drop(handle)
-        send(pack_json("z", {}))
-
-    # Handles
-
-    def _find(self, request: dict[str, Any]) -> Handle:
-        with self._lock:
-            handle = self._handles.get(str(request.get("handle")))
-        if handle is None:
-            raise EngineUnavailable("release is no longer under way", hint="Run the statement again.")
-        return handle
-
-    def _take(self, handle: Handle) -> None:
-        with self._lock:
-            self._handles.pop(handle.ident, None)
-
-    def _give_up(self, handle: Handle) -> None:
-        """After an error the handle is of no use; the error waits for the public deadline as an answer would."""
-        self._take(handle)
-        try:
-            self._desk.await_deadline(handle, self._cancel)
-        finally:
-            self._desk.drop(handle)
 
     def _abandon(self) -> None:
         with self._lock:
             handles = list(self._handles.values())
         for handle in handles:
             self._desk.abandon(handle)
-
-
-def _rows(request: dict[str, Any]) -> list[Key]:
-    rows = request.get("rows")
-    if not isinstance(rows, list):
-        raise Malformed("rows are not a list")
-    for row in rows:
-        if not isinstance(row, list) or not all(value is None or isinstance(value, str) for value in row):
-            raise Malformed("a row is not a list of text")
-    return [tuple(row) for row in rows]

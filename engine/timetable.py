@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-__all__ = ["NANO", "Place", "Timetable", "deadline", "nanoseconds"]
+__all__ = ["NANO", "Place", "Timetable", "nanoseconds"]
 
 NANO = 1_000_000_000
 
@@ -74,8 +74,3 @@ class Timetable:
 def nanoseconds(seconds: Fraction) -> int:
     """A duration, rounded up to a whole nanosecond."""
     return -(-seconds.numerator * NANO // seconds.denominator)
-
-
-def deadline(base: int, quantum: int, now: int) -> int:
-    """The first moment base + n * quantum (n at least 1) that has not passed."""
-    return base + max(1, -((base - now) // quantum)) * quantum

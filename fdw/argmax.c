@@ -22,6 +22,7 @@ typedef struct AggregateContext
 	List	   *found;			/* different aggregates of the level */
 } AggregateContext;
 
+/* Gather the different aggregates of a level. */
 static bool
 CollectAggregates(Node *node, void *arg)
 {
@@ -37,6 +38,7 @@ CollectAggregates(Node *node, void *arg)
 	return expression_tree_walker(node, CollectAggregates, context);
 }
 
+/* Is it privid.argmax, and really ours? */
 static bool
 IsArgmax(Aggref *agg)
 {
@@ -46,9 +48,9 @@ IsArgmax(Aggref *agg)
 	return strcmp(identity, "privid.argmax(anycompatible)") == 0 && IsOurs(agg->aggfnoid);
 }
 
-/* The argument of the level's privid.argmax, which must be its only aggregate; NULL if there is none. */
+/* The argument of the level's privid.argmax, which must be its only aggregate; NULL if there is none, or *refusal. */
 Expr *
-FindArgmaxKey(Query *query)
+FindArgmaxKey(Query *query, Refusal *refusal)
 {
 	AggregateContext context = {NIL};
 	ListCell   *lc;
@@ -62,11 +64,16 @@ FindArgmaxKey(Query *query)
 	if (argmax == NULL)
 		return NULL;
 	if (list_length(context.found) > 1 || argmax->aggfilter || argmax->aggdistinct || argmax->aggorder)
-		ereport(ERROR,
-				(errcode(ERRCODE_PRIVID_NO_RULE),
-				 errmsg("privid.argmax cannot stand beside another aggregate, nor have a filter or an order"),
-				 errhint("Ask for the other aggregate in a query of its own; filter with WHERE."),
-				 errposition(CharacterPosition(planning->source, argmax->location))));
+	{
+		*refusal = (Refusal)
+		{
+			.sqlstate = ERRCODE_PRIVID_NO_RULE,
+				.message = "privid.argmax cannot stand beside another aggregate, nor have a filter or an order",
+				.hint = "Ask for the other aggregate in a query of its own; filter with WHERE.",
+				.location = argmax->location
+		};
+		return NULL;
+	}
 	return linitial_node(TargetEntry, argmax->args)->expr;
 }
 

@@ -1,9 +1,10 @@
 /*
- * client.c: this backend's connection to the engine.
+ * client.c: this backend's connections to the engine.
  *
- * One connection, made when first needed and kept. A request that does not
- * end well (error, cancel) closes it, which tells the engine to stop at once.
- * All waiting is interruptible.
+ * One connection for requests, made when first needed and kept. A request that
+ * does not end well (error, cancel) closes it, which tells the engine to stop at
+ * once. A scan has a connection of its own, on which rows come as they are
+ * read; it goes with the memory of the query. All waiting is interruptible.
  */
 #include "privid.h"
 
@@ -24,16 +25,18 @@
 
 static pgsocket connection = PGINVALID_SOCKET;
 
-void
-DropConnection(void)
+/* Close a connection; the engine stops what it does for it. */
+static void
+Drop(pgsocket *sock)
 {
-	if (connection == PGINVALID_SOCKET)
+	if (*sock == PGINVALID_SOCKET)
 		return;
-	close(connection);
+	close(*sock);
 	ReleaseExternalFD();
-	connection = PGINVALID_SOCKET;
+	*sock = PGINVALID_SOCKET;
 }
 
+/* The error of an engine that does not answer, or not as it should. */
 static void
 ReportUnreachable(const char *what, int error)
 {
@@ -47,10 +50,10 @@ ReportUnreachable(const char *what, int error)
 
 /* Wait until the socket is ready, taking interrupts. */
 static void
-WaitForSocket(uint32 event)
+WaitForSocket(pgsocket sock, uint32 event)
 {
 	int			rc = WaitLatchOrSocket(MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | event,
-									   connection, -1, PG_WAIT_EXTENSION);
+									   sock, -1, PG_WAIT_EXTENSION);
 
 	if (rc & WL_LATCH_SET)
 	{
@@ -59,12 +62,13 @@ WaitForSocket(uint32 event)
 	}
 }
 
+/* Write all of it. */
 static void
-Send(const char *data, size_t length)
+Send(pgsocket sock, const char *data, size_t length)
 {
 	while (length > 0)
 	{
-		ssize_t		n = send(connection, data, length, MSG_NOSIGNAL);
+		ssize_t		n = send(sock, data, length, MSG_NOSIGNAL);
 
 		if (n > 0)
 		{
@@ -74,17 +78,18 @@ Send(const char *data, size_t length)
 		else if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
 			ReportUnreachable("write to", errno);
 		else
-			WaitForSocket(WL_SOCKET_WRITEABLE);
+			WaitForSocket(sock, WL_SOCKET_WRITEABLE);
 		CHECK_FOR_INTERRUPTS();
 	}
 }
 
+/* Read all of it. */
 static void
-Receive(char *data, size_t length)
+Receive(pgsocket sock, char *data, size_t length)
 {
 	while (length > 0)
 	{
-		ssize_t		n = recv(connection, data, length, 0);
+		ssize_t		n = recv(sock, data, length, 0);
 
 		if (n > 0)
 		{
@@ -96,12 +101,13 @@ Receive(char *data, size_t length)
 		else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
 			ReportUnreachable("read from", errno);
 		else
-			WaitForSocket(WL_SOCKET_READABLE);
+			WaitForSocket(sock, WL_SOCKET_READABLE);
 	}
 }
 
+/* Write one message. */
 static void
-SendMessage(char type, const char *body)
+SendMessage(pgsocket sock, char type, const char *body)
 {
 	size_t		length = strlen(body);
 	uint32		total = length + 1;
@@ -113,33 +119,32 @@ SendMessage(char type, const char *body)
 				 errmsg("the release is too large")));
 	memcpy(header, &total, 4);
 	header[4] = type;
-	Send(header, 5);
-	Send(body, length);
+	Send(sock, header, 5);
+	Send(sock, body, length);
 }
 
-/* Read one message; the body is palloc'd and ends with a NUL beyond its length. */
+/* Read one message into the buffer, which grows as needed; a NUL follows its end. */
 static char
-ReceiveMessage(StringInfo body)
+ReceiveMessage(pgsocket sock, StringInfo body)
 {
 	uint32		total;
 	char		type;
 
-	Receive((char *) &total, 4);
+	Receive(sock, (char *) &total, 4);
 	if (total < 1 || total > MAX_MESSAGE)
 		ReportUnreachable("understand", 0);
-	Receive(&type, 1);
+	Receive(sock, &type, 1);
+	resetStringInfo(body);
+	enlargeStringInfo(body, total);
+	Receive(sock, body->data, total - 1);
 	body->len = total - 1;
-	body->maxlen = total;
-	body->cursor = 0;
-	body->data = MemoryContextAllocHuge(CurrentMemoryContext, total);
-	Receive(body->data, total - 1);
-	body->data[total - 1] = '\0';
+	body->data[body->len] = '\0';
 	return type;
 }
 
-/* Raise the error that the engine sent. */
-void
-RaiseEngineError(text *error)
+/* Raise the error that the engine sent; its position is a place in source. */
+static void
+RaiseEngineError(text *error, const char *source)
 {
 	char	   *state = JsonFieldString(error, "sqlstate");
 	char	   *message = JsonFieldString(error, "message");
@@ -155,16 +160,14 @@ RaiseEngineError(text *error)
 			 errmsg_internal("%s", message ? message : "the engine failed"),
 			 detail ? errdetail_internal("%s", detail) : 0,
 			 hint ? errhint("%s", hint) : 0,
-			 errposition(CharacterPosition(request_source, position))));
+			 errposition(CharacterPosition(source, position))));
 }
 
-static void
-Connect(void)
+/* Open a socket to the engine; if that fails, *error is why and nothing is left open. */
+static bool
+OpenSocket(pgsocket *sock, int *error)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	StringInfoData hello,
-				reply;
-	char		type;
 
 	if (privid_socket == NULL || privid_socket[0] == '\0')
 		ereport(ERROR,
@@ -175,25 +178,34 @@ Connect(void)
 		ereport(ERROR,
 				(errcode(ERRCODE_PRIVID_ENGINE),
 				 errmsg("parameter \"privid.socket\" is too long")));
+	*error = EMFILE;
 	if (!AcquireExternalFD())
-		ReportUnreachable("connect to", errno);
-	connection = socket(AF_UNIX, SOCK_STREAM, 0);
-	if (connection == PGINVALID_SOCKET)
+		return false;
+	*sock = socket(AF_UNIX, SOCK_STREAM, 0);
+	*error = errno;
+	if (*sock == PGINVALID_SOCKET)
 	{
-		int			error = errno;
-
 		ReleaseExternalFD();
-		ReportUnreachable("connect to", error);
+		return false;
 	}
-	(void) fcntl(connection, F_SETFD, FD_CLOEXEC);
-	if (connect(connection, (struct sockaddr *) &address, sizeof(address)) < 0)
+	(void) fcntl(*sock, F_SETFD, FD_CLOEXEC);
+	if (connect(*sock, (struct sockaddr *) &address, sizeof(address)) < 0)
 	{
-		int			error = errno;
-
-		DropConnection();
-		ReportUnreachable("connect to", error);
+		*error = errno;
+		Drop(sock);
+		return false;
 	}
-	pg_set_noblock(connection);
+	pg_set_noblock(*sock);
+	return true;
+}
+
+/* Say who we are, as the first message of a connection. */
+static void
+SayHello(pgsocket sock)
+{
+	StringInfoData hello,
+				reply;
+	char		type;
 
 	initStringInfo(&hello);
 	appendStringInfoChar(&hello, '{');
@@ -202,13 +214,11 @@ Connect(void)
 	AppendJsonInt(&hello, "pid", MyProcPid);
 	AppendJsonString(&hello, "database", get_database_name(MyDatabaseId));
 	appendStringInfoChar(&hello, '}');
-	SendMessage('H', hello.data);
-	type = ReceiveMessage(&reply);
+	SendMessage(sock, 'H', hello.data);
+	initStringInfo(&reply);
+	type = ReceiveMessage(sock, &reply);
 	if (type == 'E')
-	{
-		DropConnection();
-		RaiseEngineError(cstring_to_text_with_len(reply.data, reply.len));
-	}
+		RaiseEngineError(cstring_to_text_with_len(reply.data, reply.len), NULL);
 	if (type != 'h')
 		ReportUnreachable("understand", 0);
 }
@@ -226,22 +236,45 @@ IsStale(void)
 	return !(n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK));
 }
 
+/* A connection that was greeted, or *error. Whatever goes wrong after the first byte raises. */
+static bool
+Connect(int *error)
+{
+	if (IsStale())
+		Drop(&connection);
+	if (connection != PGINVALID_SOCKET)
+		return true;
+	if (!OpenSocket(&connection, error))
+		return false;
+	PG_TRY();
+	{
+		SayHello(connection);
+	}
+	PG_CATCH();
+	{
+		Drop(&connection);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	return true;
+}
+
+/* A connection, or an error. */
 static void
 EnsureConnected(void)
 {
-	if (IsStale())
-		DropConnection();
-	if (connection == PGINVALID_SOCKET)
-		Connect();
+	int			error;
+
+	if (!Connect(&error))
+		ReportUnreachable("connect to", error);
 }
 
 /*
- * One request and its answer, which is of type expected or other (if not 0).
- * An error that the engine reports leaves the connection usable; any other
- * way out closes it.
+ * One request and its answer, which is of the type expected. An error that the
+ * engine reports leaves the connection usable; any other way out closes it.
  */
 text *
-Ask(char type, const char *body, char expected, char other, char *got)
+Ask(char type, const char *body, char expected, const char *source)
 {
 	StringInfoData reply;
 	char		answer = 0;
@@ -249,73 +282,108 @@ Ask(char type, const char *body, char expected, char other, char *got)
 	PG_TRY();
 	{
 		EnsureConnected();
-		SendMessage(type, body);
-		answer = ReceiveMessage(&reply);
-		if (answer != 'E' && answer != expected && (other == 0 || answer != other))
+		SendMessage(connection, type, body);
+		initStringInfo(&reply);
+		answer = ReceiveMessage(connection, &reply);
+		if (answer != 'E' && answer != expected)
 			ReportUnreachable("understand", 0);
 	}
 	PG_CATCH();
 	{
-		DropConnection();
+		Drop(&connection);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
 	if (answer == 'E')
-		RaiseEngineError(cstring_to_text_with_len(reply.data, reply.len));
-	if (got)
-		*got = answer;
+		RaiseEngineError(cstring_to_text_with_len(reply.data, reply.len), source);
 	return cstring_to_text_with_len(reply.data, reply.len);
 }
 
-/* Like Ask, but an engine that cannot be reached is a false result, not an error. */
+/* Like Ask, but an engine that is not there is a false result, not an error. */
 bool
 TryAsk(char type, const char *body, char expected, text **reply)
 {
-	MemoryContext caller = CurrentMemoryContext;
-	volatile bool connected = true;
+	int			error;
 
-	PG_TRY();
-	{
-		EnsureConnected();
-	}
-	PG_CATCH();
-	{
-		int			code = geterrcode();
-
-		MemoryContextSwitchTo(caller);
-		DropConnection();
-		if (code != ERRCODE_PRIVID_ENGINE)
-			PG_RE_THROW();
-		FlushErrorState();
-		connected = false;
-	}
-	PG_END_TRY();
-	if (connected)
-		*reply = Ask(type, body, expected, 0, NULL);
-	return connected;
+	if (!Connect(&error))
+		return false;
+	*reply = Ask(type, body, expected, NULL);
+	return true;
 }
 
-/* Fetch all rows of a scan. */
-void
-AskRows(const char *body, RowReader *reader)
-{
-	StringInfoData message;
-	char		type = 0;
+/* ------------------------------------------------------------------ rows of a scan */
 
-	PG_TRY();
-	{
-		SendMessage('S', body);
-		while ((type = ReceiveMessage(&message)) == 'B')
-			AddRows(reader, &message);
-		if (type != 'e' && type != 'E')
-			ReportUnreachable("understand", 0);
-	}
-	PG_CATCH();
-	{
-		DropConnection();
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
+struct RowStream
+{
+	pgsocket	sock;
+	bool		over;
+	MemoryContextCallback callback;
+};
+
+/* The memory of the query goes, and with it the connection. */
+static void
+CloseStream(void *stream)
+{
+	Drop(&((RowStream *) stream)->sock);
+}
+
+/* A connection of its own, which lasts as long as the current memory context. */
+RowStream *
+OpenStream(void)
+{
+	RowStream  *stream = palloc0(sizeof(RowStream));
+	int			error;
+
+	stream->sock = PGINVALID_SOCKET;
+	stream->callback.func = CloseStream;
+	stream->callback.arg = stream;
+	MemoryContextRegisterResetCallback(CurrentMemoryContext, &stream->callback);
+	if (!OpenSocket(&stream->sock, &error))
+		ReportUnreachable("connect to", error);
+	SayHello(stream->sock);
+	return stream;
+}
+
+/* One request on it, and its answer. */
+text *
+AskStream(RowStream *stream, char type, const char *body, char expected)
+{
+	StringInfoData reply;
+	char		answer;
+
+	SendMessage(stream->sock, type, body);
+	initStringInfo(&reply);
+	answer = ReceiveMessage(stream->sock, &reply);
+	if (answer == 'E')
+		RaiseEngineError(cstring_to_text_with_len(reply.data, reply.len), NULL);
+	if (answer != expected)
+		ReportUnreachable("understand", 0);
+	return cstring_to_text_with_len(reply.data, reply.len);
+}
+
+/* Begin to fetch the rows of a scan. */
+void
+AskRows(RowStream *stream, const char *body)
+{
+	SendMessage(stream->sock, 'S', body);
+	stream->over = false;
+}
+
+/* The next message with rows; false at their end, when the connection can be asked again. */
+bool
+NextRows(RowStream *stream, StringInfo message)
+{
+	char		type;
+
+	if (stream->over)
+		return false;
+	type = ReceiveMessage(stream->sock, message);
+	if (type == 'B')
+		return true;
+	stream->over = true;
 	if (type == 'E')
-		RaiseEngineError(cstring_to_text_with_len(message.data, message.len));
+		RaiseEngineError(cstring_to_text_with_len(message->data, message->len), NULL);
+	if (type != 'e')
+		ReportUnreachable("understand", 0);
+	return false;
 }

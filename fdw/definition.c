@@ -19,6 +19,7 @@
 
 PG_FUNCTION_INFO_V1(privid_check_definition);
 
+/* Have the engine look at one object, if it is ours. */
 static void
 CheckOne(Oid catalog, Oid object)
 {
@@ -61,6 +62,7 @@ CheckOne(Oid catalog, Oid object)
 		ereport(NOTICE, (errmsg_internal("%s", notice)));
 }
 
+/* SQL: the event trigger privid.check_definition() */
 Datum
 privid_check_definition(PG_FUNCTION_ARGS)
 {

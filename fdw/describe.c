@@ -7,15 +7,15 @@
 #include "access/table.h"
 #include "catalog/pg_type.h"
 #include "catalog/pg_enum.h"
+#include "catalog/pg_inherits.h"
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "catalog/indexing.h"
 #include "commands/defrem.h"
 #include "foreign/fdwapi.h"
 #include "miscadmin.h"
-#include "nodes/makefuncs.h"
-#include "optimizer/optimizer.h"
-#include "rewrite/rewriteHandler.h"
+#include "nodes/nodeFuncs.h"
+#include "nodes/primnodes.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
@@ -38,12 +38,14 @@ IsPrividWrapper(Oid fdwid)
 	return handler.fn_addr == privid_fdw_handler;
 }
 
+/* Is this server a camera? */
 bool
 IsPrividServer(ForeignServer *server)
 {
 	return IsPrividWrapper(server->fdwid);
 }
 
+/* Is this table one of a camera? */
 bool
 IsPrividTable(Oid relid)
 {
@@ -52,6 +54,21 @@ IsPrividTable(Oid relid)
 	return IsPrividServer(GetForeignServer(GetForeignTable(relid)->serverid));
 }
 
+/* The same for an entry of a range table. */
+bool
+IsPrividEntry(RangeTblEntry *rte)
+{
+	return rte->rtekind == RTE_RELATION && rte->relkind == RELKIND_FOREIGN_TABLE && IsPrividTable(rte->relid);
+}
+
+/* Has a table a child or a parent now? (relhassubclass may still tell of one that is gone.) */
+bool
+HasFamily(Oid relid)
+{
+	return has_superclass(relid) || find_inheritance_children(relid, NoLock) != NIL;
+}
+
+/* "options": {...} */
 static void
 AppendOptions(StringInfo out, List *options)
 {
@@ -84,7 +101,7 @@ AppendServer(StringInfo out, Oid serverid)
 }
 
 /* "labels": [...] of an enum, in their order */
-static void
+void
 AppendLabels(StringInfo out, Oid enumtype)
 {
 	Relation	rel = table_open(EnumRelationId, AccessShareLock);
@@ -104,23 +121,50 @@ AppendLabels(StringInfo out, Oid enumtype)
 	appendStringInfoChar(out, ']');
 }
 
+/* Casts that PostgreSQL puts around a literal to give it the column's type; they change no value that the engine reads. */
+static bool
+IsLiteralCast(Node *node)
+{
+	if (IsA(node, RelabelType))
+		return true;
+	if (!IsA(node, FuncExpr) || list_length(((FuncExpr *) node)->args) != 1)
+		return false;
+	switch (((FuncExpr *) node)->funcid)
+	{
+		case F_FLOAT8_INT2:
+		case F_FLOAT8_INT4:
+		case F_FLOAT8_INT8:
+		case F_FLOAT8_NUMERIC:
+		case F_FLOAT8_FLOAT4:
+			return true;
+		default:
+			return false;
+	}
+}
+
 /*
- * "default": the text of a constant. Anything but a constant is described, not
- * evaluated: a default must be the same for every chunk.
+ * "default": the text of a constant, as it stands in the catalog. Nothing is
+ * evaluated, by nobody's rights: whatever is not a literal, plain or within the
+ * cast that PostgreSQL put around it, is an error that the engine reports.
  */
 static void
 AppendDefault(StringInfo out, Relation rel, Form_pg_attribute att)
 {
-	Node	   *expr = att->atthasdef && !att->attgenerated ? build_column_default(rel, att->attnum) : NULL;
+	Node	   *expr = NULL;
+	TupleConstr *constr = RelationGetDescr(rel)->constr;
 
-	if (expr)
-		expr = eval_const_expressions(NULL, expr);
-	if (expr && IsA(expr, Const) && !((Const *) expr)->constisnull)
+	for (int i = 0; constr && i < constr->num_defval; i++)
+		if (constr->defval[i].adnum == att->attnum)
+			expr = stringToNode(constr->defval[i].adbin);
+	while (expr && IsLiteralCast(expr))
+		expr = IsA(expr, RelabelType) ? (Node *) ((RelabelType *) expr)->arg : linitial(((FuncExpr *) expr)->args);
+	if (expr && IsA(expr, Const) && !att->attgenerated && !((Const *) expr)->constisnull &&
+		getBaseType(((Const *) expr)->consttype) == ((Const *) expr)->consttype)
 	{
 		Oid			output;
 		bool		varlena;
 
-		getTypeOutputInfo(att->atttypid, &output, &varlena);
+		getTypeOutputInfo(((Const *) expr)->consttype, &output, &varlena);
 		AppendJsonString(out, "default", OidOutputFunctionCall(output, ((Const *) expr)->constvalue));
 		return;
 	}
@@ -131,6 +175,7 @@ AppendDefault(StringInfo out, Relation rel, Form_pg_attribute att)
 		AppendJsonString(out, "default_error", "is not a constant");
 }
 
+/* One column of a table. */
 static void
 AppendColumn(StringInfo out, Relation rel, Form_pg_attribute att)
 {

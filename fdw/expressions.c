@@ -26,17 +26,28 @@ CharacterPosition(const char *source, int location)
 	return pg_mbstrlen_with_len(source, location) + 1;
 }
 
+/* Raise what kept a level from being a release. */
 void
-Refuse(Writer *w, int location, const char *what, const char *hint)
+RaiseRefusal(const Refusal *refusal, const char *source)
 {
 	ereport(ERROR,
-			(errcode(ERRCODE_PRIVID_NO_RULE),
-			 errmsg("%s cannot be used in a release", what),
-			 errdetail("No rule bounds what a protected event can change through it."),
-			 hint ? errhint("%s", hint) : 0,
-			 errposition(CharacterPosition(w->source, location))));
+			(errcode(refusal->sqlstate),
+			 errmsg_internal("%s", refusal->message),
+			 refusal->detail ? errdetail_internal("%s", refusal->detail) : 0,
+			 refusal->hint ? errhint("%s", refusal->hint) : 0,
+			 errposition(CharacterPosition(source, refusal->location))));
 }
 
+/* Members of an object that stands where something without a form stood. */
+void
+WriteRefusal(Writer *w, int location, const char *what, const char *hint)
+{
+	AppendJsonString(&w->out, "refused", what);
+	AppendJsonString(&w->out, "hint", hint);
+	AppendJsonInt(&w->out, "loc", location);
+}
+
+/* "args": [...] */
 static void
 WriteArgs(Writer *w, List *args)
 {
@@ -52,6 +63,7 @@ WriteArgs(Writer *w, List *args)
 	appendStringInfoChar(&w->out, ']');
 }
 
+/* "e": "const" */
 static void
 WriteConst(Writer *w, Oid type, Datum value, bool isnull)
 {
@@ -63,42 +75,29 @@ WriteConst(Writer *w, Oid type, Datum value, bool isnull)
 	AppendJsonString(&w->out, "value", isnull ? NULL : OidOutputFunctionCall(output, value));
 }
 
+/* "e": "col" */
 static void
 WriteVar(Writer *w, Var *var)
 {
-	RangeTblEntry *rte;
-	char	   *name;
-
-	if (var->varlevelsup > 0)
-		Refuse(w, var->location, "a column of an outer query", "Join the tables, or ask in two queries.");
-	rte = rt_fetch(var->varno, w->query->rtable);
-	if (var->varattno <= 0)
-		Refuse(w, var->location, var->varattno == 0 ? "a whole row" : "a system column", "Name the columns.");
-	name = get_rte_attribute_name(rte, var->varattno);
 	AppendJsonString(&w->out, "e", "col");
 	AppendJsonInt(&w->out, "rel", var->varno);
 	AppendJsonInt(&w->out, "col", var->varattno);
-	AppendJsonString(&w->out, "name", name);
+	AppendJsonString(&w->out, "name", get_rte_attribute_name(rt_fetch(var->varno, w->query->rtable), var->varattno));
 }
 
-/* x op ANY (array of constants) */
+/* "e": "any": x op ANY (array of constants) */
 static void
-WriteAny(Writer *w, ScalarArrayOpExpr *expr)
+WriteAny(Writer *w, ScalarArrayOpExpr *expr, const char *identity)
 {
-	Node	   *array = lsecond(expr->args);
-	char	   *identity;
+	Const	   *array = lsecond_node(Const, expr->args);
 	Datum	   *items;
 	bool	   *nulls;
 	int			count;
-	Oid			element;
+	Oid			element = get_element_type(array->consttype);
 	int16		length;
 	bool		byval;
 	char		align;
 
-	if (!FindAllowedOperator(expr->opno, &identity))
-		Refuse(w, expr->location, psprintf("operator %s", identity), NULL);
-	if (!IsA(array, Const) || ((Const *) array)->constisnull)
-		Refuse(w, expr->location, "a list that is not constant", "List the values as constants.");
 	AppendJsonString(&w->out, "e", "any");
 	AppendJsonString(&w->out, "fn", identity);
 	AppendJsonBool(&w->out, "all", !expr->useOr);
@@ -106,17 +105,14 @@ WriteAny(Writer *w, ScalarArrayOpExpr *expr)
 	appendStringInfoChar(&w->out, '[');
 	WriteExpr(w, linitial(expr->args));
 
-	element = get_element_type(((Const *) array)->consttype);
 	get_typlenbyvalalign(element, &length, &byval, &align);
-	deconstruct_array(DatumGetArrayTypeP(((Const *) array)->constvalue), element, length, byval, align,
-					  &items, &nulls, &count);
-	if (count > MAX_RELEASE_NODES)
-		Refuse(w, expr->location, "a list of that many values", NULL);
+	deconstruct_array(DatumGetArrayTypeP(array->constvalue), element, length, byval, align, &items, &nulls, &count);
+	w->nodes += count;
 	appendStringInfoString(&w->out, ",{");
 	AppendJsonString(&w->out, "e", "array");
 	AppendJsonKey(&w->out, "items");
 	appendStringInfoChar(&w->out, '[');
-	for (int i = 0; i < count; i++)
+	for (int i = 0; i < count && w->nodes <= MAX_RELEASE_NODES; i++)
 	{
 		AppendJsonKey(&w->out, NULL);
 		appendStringInfoChar(&w->out, '{');
@@ -126,11 +122,13 @@ WriteAny(Writer *w, ScalarArrayOpExpr *expr)
 		appendStringInfoChar(&w->out, '}');
 	}
 	appendStringInfoChar(&w->out, ']');
+	if (w->nodes > MAX_RELEASE_NODES)
+		WriteRefusal(w, expr->location, "a list of that many values", NULL);
 	AppendJsonString(&w->out, "type", "array");
-	AppendJsonInt(&w->out, "loc", exprLocation(array));
 	appendStringInfoString(&w->out, "}]");
 }
 
+/* "e": "case"; CASE x WHEN y is written as CASE WHEN x = y */
 static void
 WriteCase(Writer *w, CaseExpr *expr)
 {
@@ -158,6 +156,7 @@ WriteCase(Writer *w, CaseExpr *expr)
 	WriteExpr(w, (Node *) expr->defresult);
 }
 
+/* "e": "and", "or", "not" */
 static void
 WriteBoolExpr(Writer *w, BoolExpr *expr)
 {
@@ -166,6 +165,7 @@ WriteBoolExpr(Writer *w, BoolExpr *expr)
 	WriteArgs(w, expr->args);
 }
 
+/* "e": "test" */
 static void
 WriteBooleanTest(Writer *w, BooleanTest *test)
 {
@@ -214,12 +214,121 @@ NodeWords(Node *node)
 	}
 }
 
-/* Text is compared as the database does it: another collation may be code of an analyst's choosing. */
-void
-CheckCollation(Writer *w, Oid collation, Node *node)
+/*
+ * What is in the way of comparing values of this type by this collation, or
+ * NULL. Text is compared as the database does it: another collation may be code
+ * of an analyst's choosing, and two that differ leave none.
+ */
+const char *
+CollationProblem(Oid collation, Oid type)
 {
 	if (OidIsValid(collation) && collation != DEFAULT_COLLATION_OID)
-		Refuse(w, exprLocation(node), "a collation", "Leave COLLATE out, here and in the table's definition.");
+		return "a collation";
+	if (!OidIsValid(collation) && type_is_collatable(type))
+		return "a comparison of text by conflicting collations";
+	return NULL;
+}
+
+/* The same for what a node compares. */
+static const char *
+InputCollationProblem(Node *node)
+{
+	List	   *args = NIL;
+	ListCell   *lc;
+
+	if (IsA(node, FuncExpr))
+		args = ((FuncExpr *) node)->args;
+	else if (IsA(node, OpExpr) || IsA(node, NullIfExpr) || IsA(node, DistinctExpr))
+		args = ((OpExpr *) node)->args;
+	else if (IsA(node, ScalarArrayOpExpr))
+		args = ((ScalarArrayOpExpr *) node)->args;
+	else if (IsA(node, MinMaxExpr))
+		args = ((MinMaxExpr *) node)->args;
+	else if (IsA(node, Aggref))
+		args = ((Aggref *) node)->args;
+	foreach(lc, args)
+	{
+		Node	   *arg = lfirst(lc);
+		const char *problem;
+
+		if (IsA(arg, TargetEntry))
+			arg = (Node *) ((TargetEntry *) arg)->expr;
+		problem = CollationProblem(exprInputCollation(node), exprType(arg));
+		if (problem)
+			return problem;
+	}
+	return CollationProblem(exprInputCollation(node), InvalidOid);
+}
+
+/*
+ * What keeps this node, as far as it goes itself, from being part of a release,
+ * or NULL; *hint says what to do about it, *identity names what it calls.
+ */
+static const char *
+NodeProblem(Writer *w, Node *node, char **identity, const char **hint)
+{
+	const char *collation = InputCollationProblem(node);
+
+	*hint = NULL;
+	if (++w->nodes > MAX_RELEASE_NODES || w->depth > MAX_DEPTH)
+		return "an expression of that size";
+	if (collation)
+	{
+		*hint = "Leave COLLATE out, here and in the tables' definitions.";
+		return collation;
+	}
+	switch (nodeTag(node))
+	{
+		case T_Var:
+			*hint = "Join the tables, or ask in two queries.";
+			if (((Var *) node)->varlevelsup > 0)
+				return "a column of an outer query";
+			*hint = "Name the columns.";
+			if (((Var *) node)->varattno <= 0)
+				return ((Var *) node)->varattno == 0 ? "a whole row" : "a system column";
+			*hint = "Leave COLLATE out of the table's definition.";
+			return CollationProblem(exprCollation(node), exprType(node));
+		case T_FuncExpr:
+			*hint = "privid.allowed_calls lists the functions that can be used.";
+			if (!FindAllowedFunction(((FuncExpr *) node)->funcid, identity) || ((FuncExpr *) node)->funcretset ||
+				((FuncExpr *) node)->funcvariadic)
+				return psprintf("function %s", *identity);
+			return NULL;
+		case T_OpExpr:
+		case T_NullIfExpr:
+		case T_DistinctExpr:
+			*hint = "privid.allowed_calls lists the operators that can be used.";
+			if (!FindAllowedOperator(((OpExpr *) node)->opno, identity) || ((OpExpr *) node)->opretset)
+				return psprintf("operator %s", *identity);
+			return NULL;
+		case T_ScalarArrayOpExpr:
+			{
+				Const	   *array = lsecond(((ScalarArrayOpExpr *) node)->args);
+
+				if (!FindAllowedOperator(((ScalarArrayOpExpr *) node)->opno, identity))
+					return psprintf("operator %s", *identity);
+				*hint = "List the values as constants.";
+				return !IsA(array, Const) || array->constisnull ? "a list that is not constant" : NULL;
+			}
+		case T_CoerceViaIO:
+			*hint = "privid.allowed_calls lists the casts that can be used.";
+			return FindAllowedCast(exprType((Node *) ((CoerceViaIO *) node)->arg), ((CoerceViaIO *) node)->resulttype, identity)
+				? NULL : "this cast";
+		case T_NullTest:
+			return ((NullTest *) node)->argisrow ? "a row value" : NULL;
+		case T_Const:
+		case T_BoolExpr:
+		case T_BooleanTest:
+		case T_CaseExpr:
+		case T_CoalesceExpr:
+		case T_MinMaxExpr:
+			return NULL;
+		case T_RelabelType:		/* COLLATE ends up here too */
+			*hint = "Leave COLLATE out.";
+			return CollationProblem(exprCollation(node), exprType(node));
+		default:
+			return NodeWords(node);
+	}
 }
 
 /* A grouped level speaks of its groups and aggregates by number; false for anything else. */
@@ -255,46 +364,10 @@ WriteByNumber(Writer *w, Node *node)
 	return true;
 }
 
-/* A cast through text that has a total version. */
+/* The members of a node that has a form, but for its type and place. */
 static void
-WriteCast(Writer *w, CoerceViaIO *cast)
+WriteNode(Writer *w, Node *node, const char *identity)
 {
-	const AllowedCall *call;
-	char	   *identity;
-
-	call = FindAllowedCast(exprType((Node *) cast->arg), cast->resulttype, &identity);
-	if (!call)
-		Refuse(w, cast->location, "this cast", "privid.allowed_calls lists the casts that can be used.");
-	AppendJsonString(&w->out, "e", "cast");
-	AppendJsonString(&w->out, "fn", identity);
-	WriteArgs(w, list_make1(cast->arg));
-}
-
-void
-WriteExpr(Writer *w, Node *node)
-{
-	char	   *identity;
-
-	check_stack_depth();
-	CHECK_FOR_INTERRUPTS();
-	if (node == NULL)
-	{
-		appendStringInfoString(&w->out, "null");
-		return;
-	}
-	if (IsA(node, CaseTestExpr) && w->case_arg)
-	{
-		WriteExpr(w, (Node *) w->case_arg);
-		return;
-	}
-	if (++w->nodes > MAX_RELEASE_NODES)
-		Refuse(w, -1, "an expression of that size", NULL);
-	CheckCollation(w, exprInputCollation(node), node);
-
-	appendStringInfoChar(&w->out, '{');
-	if (w->grouped && WriteByNumber(w, node))
-		 /* done */ ;
-	else
 	switch (nodeTag(node))
 	{
 		case T_Var:
@@ -304,44 +377,30 @@ WriteExpr(Writer *w, Node *node)
 			WriteConst(w, ((Const *) node)->consttype, ((Const *) node)->constvalue, ((Const *) node)->constisnull);
 			break;
 		case T_FuncExpr:
-			{
-				FuncExpr   *call = (FuncExpr *) node;
-
-				if (!FindAllowedFunction(call->funcid, &identity) || call->funcretset || call->funcvariadic)
-					Refuse(w, call->location, psprintf("function %s", identity),
-						   "privid.allowed_calls lists the functions that can be used.");
-				AppendJsonString(&w->out, "e", "call");
-				AppendJsonString(&w->out, "fn", identity);
-				WriteArgs(w, call->args);
-				break;
-			}
+			AppendJsonString(&w->out, "e", "call");
+			AppendJsonString(&w->out, "fn", identity);
+			WriteArgs(w, ((FuncExpr *) node)->args);
+			break;
 		case T_CoerceViaIO:
-			WriteCast(w, (CoerceViaIO *) node);
+			AppendJsonString(&w->out, "e", "cast");
+			AppendJsonString(&w->out, "fn", identity);
+			WriteArgs(w, list_make1(((CoerceViaIO *) node)->arg));
 			break;
 		case T_OpExpr:
 		case T_NullIfExpr:
 		case T_DistinctExpr:
-			{
-				OpExpr	   *op = (OpExpr *) node;
-
-				if (!FindAllowedOperator(op->opno, &identity) || op->opretset)
-					Refuse(w, op->location, psprintf("operator %s", identity),
-						   "privid.allowed_calls lists the operators that can be used.");
-				AppendJsonString(&w->out, "e", IsA(node, OpExpr) ? "call" : IsA(node, NullIfExpr) ? "nullif" : "distinct");
-				AppendJsonString(&w->out, "fn", identity);
-				AppendJsonBool(&w->out, "op", true);
-				WriteArgs(w, op->args);
-				break;
-			}
+			AppendJsonString(&w->out, "e", IsA(node, OpExpr) ? "call" : IsA(node, NullIfExpr) ? "nullif" : "distinct");
+			AppendJsonString(&w->out, "fn", identity);
+			AppendJsonBool(&w->out, "op", true);
+			WriteArgs(w, ((OpExpr *) node)->args);
+			break;
 		case T_ScalarArrayOpExpr:
-			WriteAny(w, (ScalarArrayOpExpr *) node);
+			WriteAny(w, (ScalarArrayOpExpr *) node, identity);
 			break;
 		case T_BoolExpr:
 			WriteBoolExpr(w, (BoolExpr *) node);
 			break;
 		case T_NullTest:
-			if (((NullTest *) node)->argisrow)
-				Refuse(w, exprLocation(node), "a row value", NULL);
 			AppendJsonString(&w->out, "e", ((NullTest *) node)->nulltesttype == IS_NULL ? "isnull" : "isnotnull");
 			WriteArgs(w, list_make1(((NullTest *) node)->arg));
 			break;
@@ -364,41 +423,95 @@ WriteExpr(Writer *w, Node *node)
 			WriteArgs(w, list_make1(((RelabelType *) node)->arg));
 			break;
 		default:
-			Refuse(w, exprLocation(node), NodeWords(node), NULL);
+			elog(ERROR, "node without a form: %d", (int) nodeTag(node));
+	}
+}
+
+/* An expression, or null when there is none. */
+void
+WriteExpr(Writer *w, Node *node)
+{
+	char	   *identity = NULL;
+	const char *hint;
+	const char *problem;
+
+	check_stack_depth();
+	CHECK_FOR_INTERRUPTS();
+	if (node == NULL)
+	{
+		appendStringInfoString(&w->out, "null");
+		return;
+	}
+	if (IsA(node, CaseTestExpr) && w->case_arg)
+	{
+		WriteExpr(w, (Node *) w->case_arg);
+		return;
+	}
+	appendStringInfoChar(&w->out, '{');
+	if (!(w->grouped && WriteByNumber(w, node)))
+	{
+		problem = NodeProblem(w, node, &identity, &hint);
+		if (problem)
+		{
+			WriteRefusal(w, exprLocation(node), problem, hint);
+			appendStringInfoChar(&w->out, '}');
+			return;
+		}
+		w->depth++;
+		WriteNode(w, node, identity);
+		w->depth--;
 	}
 	AppendJsonString(&w->out, "type", ShortTypeName(exprType(node)));
 	AppendJsonInt(&w->out, "loc", exprLocation(node));
 	appendStringInfoChar(&w->out, '}');
 }
 
+/* What keeps an aggregate from being part of a release, or NULL. */
+static const char *
+AggregateProblem(Aggref *agg, char **identity, const char **hint)
+{
+	const char *collation = InputCollationProblem((Node *) agg);
+
+	*hint = "privid.allowed_calls lists the aggregates that can be used.";
+	if (!FindAllowedAggregate(agg->aggfnoid, identity))
+		return psprintf("aggregate %s", *identity);
+	*hint = "Leave it out: no aggregate of a release depends on an order.";
+	if (agg->aggorder)
+		return "ORDER BY in an aggregate";
+	*hint = NULL;
+	if (agg->aggkind != AGGKIND_NORMAL || agg->aggvariadic || agg->agglevelsup > 0)
+		return "this form of aggregate";
+	*hint = "Leave COLLATE out, here and in the tables' definitions.";
+	return collation;
+}
+
+/* An aggregate of the release or of a level below it. */
 void
 WriteAggregate(Writer *w, Aggref *agg, const char *name)
 {
-	char	   *identity;
 	bool		grouped = w->grouped;
+	char	   *identity;
+	const char *hint;
+	const char *problem = AggregateProblem(agg, &identity, &hint);
 	ListCell   *lc;
 
+	appendStringInfoChar(&w->out, '{');
+	if (problem)
+	{
+		WriteRefusal(w, agg->location, problem, hint);
+		appendStringInfoChar(&w->out, '}');
+		return;
+	}
 	/* what is inside an aggregate speaks of rows, not of groups */
 	w->grouped = false;
-	if (!FindAllowedAggregate(agg->aggfnoid, &identity))
-		Refuse(w, agg->location, psprintf("aggregate %s", identity),
-			   "privid.allowed_calls lists the aggregates that can be used.");
-	CheckCollation(w, agg->inputcollid, (Node *) agg);
-	if (agg->aggorder)
-		Refuse(w, agg->location, "ORDER BY in an aggregate", "Leave it out: no aggregate of a release depends on an order.");
-	if (agg->aggkind != AGGKIND_NORMAL || agg->aggvariadic || agg->agglevelsup > 0)
-		Refuse(w, agg->location, "this form of aggregate", NULL);
-	appendStringInfoChar(&w->out, '{');
 	AppendJsonString(&w->out, "name", identity);
 	AppendJsonString(&w->out, "label", name);
 	AppendJsonKey(&w->out, "args");
 	appendStringInfoChar(&w->out, '[');
 	foreach(lc, agg->args)
 	{
-		TargetEntry *tle = lfirst_node(TargetEntry, lc);
-
 		AppendJsonKey(&w->out, NULL);
-		WriteExpr(w, (Node *) tle->expr);
+		WriteExpr(w, (Node *) lfirst_node(TargetEntry, lc)->expr);
 	}
 	appendStringInfoChar(&w->out, ']');
 	AppendJsonBool(&w->out, "star", agg->aggstar);

@@ -14,11 +14,8 @@
 #include "catalog/pg_class.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
-#include "tcop/utility.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
-
-static ProcessUtility_hook_type previous_utility = NULL;
 
 /* Would an unqualified name have no schema that this role may create in? */
 static bool
@@ -40,6 +37,7 @@ NeedsHome(CreateForeignTableStmt *stmt)
 	return !OidIsValid(get_namespace_oid(GetUserNameFromId(GetUserId(), false), true));
 }
 
+/* CREATE SCHEMA, with the rights that the analyst lacks. */
 static void
 MakeHome(void)
 {
@@ -58,21 +56,10 @@ MakeHome(void)
 	ereport(NOTICE, (errmsg("schema \"%s\" was created for your tables", name)));
 }
 
-static void
-PrividUtility(PlannedStmt *pstmt, const char *source, bool readOnlyTree, ProcessUtilityContext context,
-			  ParamListInfo params, QueryEnvironment *env, DestReceiver *dest, QueryCompletion *qc)
-{
-	if (IsA(pstmt->utilityStmt, CreateForeignTableStmt) && NeedsHome((CreateForeignTableStmt *) pstmt->utilityStmt))
-		MakeHome();
-	if (previous_utility)
-		previous_utility(pstmt, source, readOnlyTree, context, params, env, dest, qc);
-	else
-		standard_ProcessUtility(pstmt, source, readOnlyTree, context, params, env, dest, qc);
-}
-
+/* Make the schema that a statement needs, if it is such a statement. */
 void
-InstallHome(void)
+MakeHomeFor(Node *statement)
 {
-	previous_utility = ProcessUtility_hook;
-	ProcessUtility_hook = PrividUtility;
+	if (IsA(statement, CreateForeignTableStmt) && NeedsHome((CreateForeignTableStmt *) statement))
+		MakeHome();
 }

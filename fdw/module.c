@@ -16,6 +16,8 @@ PG_MODULE_MAGIC;
 double		privid_epsilon = 0.1;
 bool		privid_reuse = true;
 bool		privid_raw = false;
+bool		privid_room = false;
+int			privid_allowance = 10000;
 char	   *privid_socket = NULL;
 bool		privid_preloaded = false;
 
@@ -25,7 +27,7 @@ PG_FUNCTION_INFO_V1(privid_library_version);
 
 /*
  * Only roles that may own a camera can ask for raw rows. Whether a role may
- * see those of a given camera is decided again at each use (rewrite.c); this
+ * see those of a given camera is decided again at each use (raw.c); this
  * check is here so that an analyst hears no early.
  */
 static bool
@@ -63,18 +65,30 @@ _PG_init(void)
 							 "Shows raw rows to the owner of a camera.",
 							 NULL, &privid_raw, false,
 							 PGC_USERSET, GUC_NOT_IN_SAMPLE, CheckRaw, NULL, NULL);
+	DefineCustomIntVariable("privid.allowance",
+							"The longest that an answer may wait for its computation.",
+							"A release that could take longer, by public sizes, is refused.",
+							&privid_allowance, 10000, 1, 10 * 60 * 1000,
+							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomStringVariable("privid.socket",
 							   "The Unix socket of the engine.",
 							   NULL, &privid_socket, "",
 							   PGC_SIGHUP, GUC_SUPERUSER_ONLY, NULL, NULL, NULL);
+	if (process_shared_preload_libraries_in_progress)
+		DefineCustomBoolVariable("privid.room",
+								 "This server is the engine's own, in which releases are computed.",
+								 NULL, &privid_room, false,
+								 PGC_POSTMASTER, GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_AUTO_FILE, NULL, NULL, NULL);
 	MarkGUCPrefixReserved("privid");
 
 	if (!process_shared_preload_libraries_in_progress)
 		return;
 	privid_preloaded = true;
+	if (privid_room)
+		return;
 	InstallPlannerHook();
 	InstallReleaseScan();
-	InstallHome();
+	InstallRaw();
 }
 
 /* Refuse to go on in a server that would not guard every statement. */
@@ -89,6 +103,7 @@ CheckPreloaded(void)
 				 errhint("Add privid to shared_preload_libraries and restart the server.")));
 }
 
+/* SQL: privid.library_version() */
 Datum
 privid_library_version(PG_FUNCTION_ARGS)
 {

@@ -67,6 +67,7 @@ static const Option options[] = {
 	{"regions", ForeignTableRelationId, OPTION_TEXT, 0, 0, false},
 };
 
+/* What an object of a catalog is called. */
 static const char *
 CatalogName(Oid catalog)
 {
@@ -127,6 +128,7 @@ ReportUnknownOption(const char *name, Oid catalog)
 			 errhint("Options of a %s are listed in the reference.", CatalogName(catalog))));
 }
 
+/* Refuse a value that cannot be read. */
 static void
 ReportInvalidValue(const Option *option, const char *value, const char *hint)
 {
@@ -167,6 +169,7 @@ ReadNumber(const char *value, double *result, const char **rest)
 	return true;
 }
 
+/* The seconds of a unit of time. */
 static bool
 ReadUnit(const char *unit, double *factor)
 {

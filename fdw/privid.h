@@ -1,9 +1,13 @@
 /*
  * privid.h: what the files of the library share.
  *
- * A query walks forward: rewrite.c (planner hook) -> release.c (custom scan)
- * -> concrete.c, serialise.c (what the engine sees) -> client.c -> scan.c
- * (foreign scan) -> back to release.c with the answer.
+ * A statement walks forward: hook.c (planner hook) -> levels.c (which level is
+ * the release) -> split.c (the release and what stays ordinary SQL) ->
+ * release.c (custom scan) -> request.c, concrete.c, serialise.c,
+ * expressions.c, public.c (what the engine is asked) -> client.c -> back to
+ * release.c with the answer. Rows of a camera never enter this process, but
+ * for an owner who asked for them (raw.c, scan.c, rows.c) and in the engine's
+ * own PostgreSQL, the room.
  */
 #ifndef PRIVID_H
 #define PRIVID_H
@@ -18,38 +22,33 @@
 #include "nodes/pathnodes.h"
 #include "utils/guc.h"
 
-#define PRIVID_VERSION "0.3.0"
-#define PRIVID_PROTOCOL 1
+#define PRIVID_VERSION "0.4.0"
+#define PRIVID_PROTOCOL 2
 
 /* SQLSTATEs of our own class; docs/errors.md explains each */
 #define ERRCODE_PRIVID_RAW_ROWS			MAKE_SQLSTATE('P', 'V', '0', '0', '1')
 #define ERRCODE_PRIVID_NO_RULE			MAKE_SQLSTATE('P', 'V', '0', '0', '2')
 #define ERRCODE_PRIVID_ENGINE			MAKE_SQLSTATE('P', 'V', '0', '0', '4')
 #define ERRCODE_PRIVID_NOT_PRELOADED	MAKE_SQLSTATE('P', 'V', '0', '0', '5')
-#define ERRCODE_PRIVID_FAILED			MAKE_SQLSTATE('P', 'V', '0', '1', '0')
 
-/* Settings (module.c) */
+/* module.c: settings */
 extern double privid_epsilon;
 extern bool privid_reuse;
 extern bool privid_raw;
+extern bool privid_room;
+extern int	privid_allowance;
 extern char *privid_socket;
 extern bool privid_preloaded;
 
 extern void CheckPreloaded(void);
 
 /* allowed.c: what may be evaluated on rows */
-typedef struct AllowedCall
-{
-	const char *identity;		/* schema.name(types) */
-	const char *total;			/* function in schema privid to evaluate instead, or NULL */
-} AllowedCall;
-
-extern const AllowedCall *FindAllowedFunction(Oid funcid, char **identity);
-extern const AllowedCall *FindAllowedOperator(Oid opno, char **identity);
-extern const AllowedCall *FindAllowedAggregate(Oid aggfnoid, char **identity);
-extern const AllowedCall *FindAllowedCast(Oid from, Oid to, char **identity);
+extern bool FindAllowedFunction(Oid funcid, char **identity);
+extern bool FindAllowedOperator(Oid opno, char **identity);
+extern bool FindAllowedAggregate(Oid aggfnoid, char **identity);
+extern bool FindAllowedCast(Oid from, Oid to, char **identity);
+extern bool IsBuiltin(Oid funcid);
 extern bool IsOurs(Oid funcid);
-extern Oid	PrividFunction(const char *name, int nargs, const Oid *argtypes);
 extern Oid	ReleaseFunction(void);
 
 /* text.c: JSON out and in */
@@ -62,87 +61,107 @@ extern text *JsonField(text *object, const char *key);
 extern char *JsonFieldString(text *object, const char *key);
 extern char *JsonElementString(text *array, int index);
 extern int	JsonFieldInt(text *object, const char *key, int otherwise);
-extern bool JsonFieldBool(text *object, const char *key);
 
 /* describe.c: tables and servers as the engine sees them */
 extern bool IsPrividTable(Oid relid);
+extern bool IsPrividEntry(RangeTblEntry *rte);
 extern bool IsPrividServer(ForeignServer *server);
+extern bool HasFamily(Oid relid);
 extern void AppendServer(StringInfo out, Oid serverid);
 extern void AppendTable(StringInfo out, Oid relid);
+extern void AppendLabels(StringInfo out, Oid enumtype);
 extern void AppendSettings(StringInfo out);
 
-/* concrete.c: parameters become constants, raising calls become total ones */
-extern Query *MakeConcrete(Query *query, ParamListInfo params);
-extern Query *MakeTotal(Query *query);
-extern Query *MakeCollecting(Query *concrete, text *columns);
-extern SortGroupClause *MakeSortGroup(TargetEntry *tle, List *targets);
+/* A part of a statement that is refused, as the engine will hear of it: it is data, so that another level can still be the release. */
+typedef struct Refusal
+{
+	int			sqlstate;
+	const char *message;
+	const char *detail;
+	const char *hint;
+	int			location;
+} Refusal;
 
-/* serialise.c */
-extern char *SerialiseRelease(Query *release, List *argmax, const char *source, List **tables);
+extern void RaiseRefusal(const Refusal *refusal, const char *source) pg_attribute_noreturn();
 extern int	CharacterPosition(const char *source, int location);
 
-/* guard.c */
-extern void GuardRelease(Query *release, const char *source);
+/* hook.c */
+typedef struct Statement
+{
+	const char *source;
+	ParamListInfo params;
+	List	   *entries;		/* range table entries that went into releases: the executor checks their permissions */
+	List	   *decided;		/* Query: levels about which the engine was asked, and ... */
+	List	   *chosen;			/* ... those of them that are releases */
+} Statement;
+
+extern void InstallPlannerHook(void);
+extern bool MentionsPrivid(Query *query);
+
+/* levels.c */
+extern void ProcessQuery(Query *query, Statement *statement);
+
+/* split.c: a release, by its query and the places of its argmax */
+extern List *DetachRelease(Query *query, Refusal *refusal);
+#define ReleaseQuery(release) linitial_node(Query, release)
+#define ReleaseArgmax(release) ((List *) lsecond(release))
 
 /* argmax.c */
-extern Expr *FindArgmaxKey(Query *query);
+extern Expr *FindArgmaxKey(Query *query, Refusal *refusal);
 extern Node *ReplaceArgmax(Node *node, void *context);
 extern struct Aggref *MakeCountStar(void);
 extern bool AsksForFirst(Query *query);
 
-/* rewrite.c */
-typedef struct PlanningFrame
-{
-	struct PlanningFrame *outer;
-	bool		inner;			/* planning the inner query of a release */
-	List	   *releases;		/* of each release, by number: its query, then its argmax as integers */
-	const char *source;
-	ParamListInfo params;
-} PlanningFrame;
+/* concrete.c */
+extern bool HasForeignType(Node *node);
+extern bool FindForeignCode(Query *query, Refusal *refusal);
+extern Query *MakeConcrete(Query *query, ParamListInfo params);
 
-extern PlanningFrame *planning;
-extern PlannedStmt *PlanInner(Query *query);
-extern void InstallPlannerHook(void);
-extern bool MayReadRaw(Oid relid, bool complain);
+/* request.c: what the engine is asked */
+typedef struct Candidate
+{
+	int			number;
+	bool		raw;			/* its rows come from raw rows: no level below can be the release instead */
+	List	   *release;		/* NIL for a level that does not aggregate */
+	Refusal		refusal;		/* message NULL: none */
+	List	   *below;			/* Candidate */
+} Candidate;
+
+extern char *RequestOf(List *release, ParamListInfo params, const char *source);
+extern char *RequestForChoice(Candidate *top, ParamListInfo params, const char *source);
+
+/* raw.c: raw rows for owners */
+extern void InstallRaw(void);
+extern bool MayReadRaw(Oid relid);
+extern void RefuseRaw(Oid relid) pg_attribute_noreturn();
+extern bool LacksRaw(Query *query);
+extern void ApproveRawStatement(Query *query, const char *source);
+extern bool IsApproved(RangeTblEntry *rte);
+extern int	statement_depth;
 
 /* home.c */
-extern void InstallHome(void);
+extern void MakeHomeFor(Node *statement);
 
 /* release.c */
-typedef struct Release
-{
-	uint64		nonce;			/* ties an inner plan to its release */
-	char	   *handle;
-	List	   *tables;			/* relids in the order of the request */
-} Release;
-
-extern Release *current_release;
-extern uint64 planning_nonce;
 extern void InstallReleaseScan(void);
-extern Path *MakeReleasePath(PlannerInfo *root, RelOptInfo *rel, Index rti, int number);
-
-/* public.c */
-struct QueryEnvironment;
-extern struct QueryEnvironment *CopyPublicTables(Query *query);
+extern Path *MakeReleasePath(PlannerInfo *root, RelOptInfo *rel, List *release);
 
 /* explain.c */
 struct ExplainState;
 extern void ExplainRelease(List *release, ParamListInfo params, const char *source, struct ExplainState *es);
-extern const char *request_source;	/* statement that the engine's positions refer to */
-extern char *RequestOf(Query *concrete, List *argmax, const char *source, List **tables);
+
+/* client.c: the source is the statement that the engine's positions refer to */
+typedef struct RowStream RowStream;
+extern text *Ask(char type, const char *body, char expected, const char *source);
+extern bool TryAsk(char type, const char *body, char expected, text **reply);
+extern RowStream *OpenStream(void);
+extern text *AskStream(RowStream *stream, char type, const char *body, char expected);
+extern void AskRows(RowStream *stream, const char *body);
+extern bool NextRows(RowStream *stream, StringInfo message);
 
 /* rows.c: blocks of rows from the engine */
 typedef struct RowReader RowReader;
-extern RowReader *MakeRowReader(Relation rel);
-extern void AddRows(RowReader *reader, StringInfo message);
-extern void RewindRows(RowReader *reader);
+extern RowReader *MakeRowReader(Relation rel, RowStream *stream);
 extern bool NextRow(RowReader *reader, TupleTableSlot *slot);
-
-/* client.c */
-extern void RaiseEngineError(text *error) pg_attribute_noreturn();
-extern text *Ask(char type, const char *body, char expected, char other, char *got);
-extern void AskRows(const char *body, RowReader *reader);
-extern void DropConnection(void);
-extern bool TryAsk(char type, const char *body, char expected, text **reply);
 
 #endif

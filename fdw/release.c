@@ -1,56 +1,37 @@
 /*
  * release.c: the custom scan that carries out a release.
  *
- * Theory of operation. The first fetch asks the engine for the release (which
- * charges the budget, durably, before anything is computed), runs the inner
- * query in this backend's executor with foreign scans that fetch rows under
- * the release's handle, hands the raw result to the engine, and gets back the
- * answer at a time that depends on public facts only. The answer is kept in a
- * tuplestore: rescans and backward fetches read it again, they never release
- * again.
+ * The first fetch sends the request and waits for the answer, which comes at a
+ * time that depends on public facts only. The answer is kept in a tuplestore:
+ * rescans and backward fetches read it again, they never release again. Each
+ * execution of a prepared statement is a request of its own.
  *
- * While raw values are in this process nothing of them may show: messages to
- * the client are off, errors are replaced by one that says nothing, buffer
- * counters are put back, and other sessions see one unchanging wait event.
+ * Nothing but the request and the answer is ever in this process.
  */
 #include "privid.h"
 
 #include "access/xlog.h"
-#include "funcapi.h"
-#include "optimizer/optimizer.h"
-#include "access/xact.h"
 #include "commands/explain.h"
 #include "executor/executor.h"
-#include "executor/instrument.h"
+#include "funcapi.h"
 #include "miscadmin.h"
 #include "nodes/extensible.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
-#include "optimizer/cost.h"
-#include "optimizer/pathnode.h"
-#include "optimizer/planmain.h"
+#include "optimizer/optimizer.h"
 #include "optimizer/restrictinfo.h"
-#include "storage/proc.h"
 #include "utils/builtins.h"
 #include "utils/jsonb.h"
-#include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/snapmgr.h"
 #include "utils/tuplestore.h"
-#include "utils/wait_event.h"
-
-Release    *current_release = NULL;
-uint64		planning_nonce = 0;
 
 typedef struct ReleaseState
 {
 	CustomScanState css;
-	List	   *release;		/* as rewrite.c made it: query, argmax */
+	List	   *release;		/* as split.c made it */
 	Tuplestorestate *answer;	/* NULL until released */
 	TupleTableSlot *stored;		/* a row of it */
 } ReleaseState;
-
-/* ------------------------------------------------------------------ planning */
 
 static Plan *PlanRelease(PlannerInfo *root, RelOptInfo *rel, CustomPath *best_path,
 						 List *tlist, List *clauses, List *custom_plans);
@@ -80,14 +61,18 @@ static const CustomExecMethods exec_methods = {
 	.ExplainCustomScan = ExplainReleaseScan,
 };
 
+/* ------------------------------------------------------------------ planning */
+
+/* Called once, when the library is preloaded. */
 void
 InstallReleaseScan(void)
 {
 	RegisterCustomScanMethods(&scan_methods);
 }
 
+/* The only path of a release. */
 Path *
-MakeReleasePath(PlannerInfo *root, RelOptInfo *rel, Index rti, int number)
+MakeReleasePath(PlannerInfo *root, RelOptInfo *rel, List *release)
 {
 	CustomPath *path = makeNode(CustomPath);
 
@@ -99,23 +84,23 @@ MakeReleasePath(PlannerInfo *root, RelOptInfo *rel, Index rti, int number)
 	path->path.startup_cost = 1000;
 	path->path.total_cost = 1000 + cpu_tuple_cost * rel->rows;
 	path->flags = CUSTOMPATH_SUPPORT_BACKWARD_SCAN | CUSTOMPATH_SUPPORT_PROJECTION;
-	path->custom_private = list_nth_node(List, planning->releases, number);
+	path->custom_private = release;
 	path->methods = &path_methods;
 	return &path->path;
 }
 
+/* The plan node: it yields the release's columns. */
 static Plan *
 PlanRelease(PlannerInfo *root, RelOptInfo *rel, CustomPath *best_path,
 			List *tlist, List *clauses, List *custom_plans)
 {
 	CustomScan *scan = makeNode(CustomScan);
-	Query	   *query = linitial_node(Query, best_path->custom_private);
 	ListCell   *lc;
 
 	scan->scan.scanrelid = 0;
 	scan->scan.plan.targetlist = tlist;
 	scan->scan.plan.qual = extract_actual_clauses(clauses, false);
-	foreach(lc, query->targetList)
+	foreach(lc, ReleaseQuery(best_path->custom_private)->targetList)
 	{
 		TargetEntry *tle = lfirst_node(TargetEntry, lc);
 		Node	   *expr = (Node *) tle->expr;
@@ -129,187 +114,6 @@ PlanRelease(PlannerInfo *root, RelOptInfo *rel, CustomPath *best_path,
 	scan->flags = best_path->flags;
 	scan->methods = &scan_methods;
 	return (Plan *) scan;
-}
-
-/* ------------------------------------------------------------------ the inner query */
-
-/*
- * Settings under which the inner query runs: nothing goes to the client nor
- * into statistics, one process, no compiler, no files, and values in a form
- * that does not depend on the session. The time zone stays, since it has a meaning in the query.
- */
-static void
-SetInnerSettings(void)
-{
-	static const char *const settings[][2] = {
-		{"client_min_messages", "error"},
-		{"work_mem", "2000000kB"},
-		{"hash_mem_multiplier", "1"},
-		{"track_counts", "off"},
-		{"jit", "off"},
-		{"max_parallel_workers_per_gather", "0"},
-		{"DateStyle", "ISO, MDY"},
-		{"IntervalStyle", "postgres"},
-		{"extra_float_digits", "1"},
-		{"bytea_output", "hex"},
-	};
-
-	for (int i = 0; i < lengthof(settings); i++)
-		(void) set_config_option(settings[i][0], settings[i][1], PGC_SUSET, PGC_S_SESSION,
-								 GUC_ACTION_SAVE, true, 0, false);
-}
-
-typedef struct RowsReceiver
-{
-	DestReceiver pub;
-	StringInfo	out;			/* JSON rows */
-	FmgrInfo   *output;
-	int64		rows;
-} RowsReceiver;
-
-static void
-RowsStartup(DestReceiver *self, int operation, TupleDesc desc)
-{
-	RowsReceiver *receiver = (RowsReceiver *) self;
-
-	receiver->output = palloc(sizeof(FmgrInfo) * desc->natts);
-	for (int i = 0; i < desc->natts; i++)
-	{
-		Oid			function;
-		bool		varlena;
-
-		getTypeOutputInfo(TupleDescAttr(desc, i)->atttypid, &function, &varlena);
-		fmgr_info(function, &receiver->output[i]);
-	}
-}
-
-static bool
-RowsReceive(TupleTableSlot *slot, DestReceiver *self)
-{
-	RowsReceiver *receiver = (RowsReceiver *) self;
-
-	slot_getallattrs(slot);
-	AppendJsonKey(receiver->out, NULL);
-	appendStringInfoChar(receiver->out, '[');
-	for (int i = 0; i < slot->tts_tupleDescriptor->natts; i++)
-		AppendJsonString(receiver->out, NULL, slot->tts_isnull[i] ? NULL
-						 : OutputFunctionCall(&receiver->output[i], slot->tts_values[i]));
-	appendStringInfoChar(receiver->out, ']');
-	receiver->rows++;
-	return true;
-}
-
-static void
-RowsShutdown(DestReceiver *self)
-{
-}
-
-/* Plan and run the inner query; the rows it yields are appended to out as JSON. */
-static void
-RunInner(Query *concrete, Release *release, StringInfo out)
-{
-	Release    *outer = current_release;
-	uint64		outer_nonce = planning_nonce;
-	RowsReceiver receiver = {.out = out};
-	Query	   *inner = MakeTotal(concrete);
-	QueryEnvironment *env = CopyPublicTables(inner);
-	PlannedStmt *plan;
-	QueryDesc  *desc;
-
-	receiver.pub.receiveSlot = RowsReceive;
-	receiver.pub.rStartup = RowsStartup;
-	receiver.pub.rShutdown = RowsShutdown;
-	receiver.pub.rDestroy = RowsShutdown;
-	receiver.pub.mydest = DestNone;
-
-	PG_TRY();
-	{
-		current_release = release;
-		planning_nonce = release->nonce;
-		plan = PlanInner(inner);
-		planning_nonce = outer_nonce;
-		desc = CreateQueryDesc(plan, "", GetActiveSnapshot(), InvalidSnapshot, &receiver.pub, NULL, env, 0);
-		ExecutorStart(desc, 0);
-		ExecutorRun(desc, ForwardScanDirection, 0, true);
-		ExecutorFinish(desc);
-		ExecutorEnd(desc);
-		FreeQueryDesc(desc);
-	}
-	PG_FINALLY();
-	{
-		current_release = outer;
-		planning_nonce = outer_nonce;
-	}
-	PG_END_TRY();
-}
-
-/*
- * Is this error of a kind whose appearance says nothing about the video? Those
- * of the engine are made of public facts; a cancel is the client's own doing.
- */
-static bool
-IsPublicError(int code)
-{
-	return ERRCODE_TO_CATEGORY(code) == ERRCODE_TO_CATEGORY(MAKE_SQLSTATE('P', 'V', '0', '0', '0')) ||
-		code == ERRCODE_QUERY_CANCELED || code == ERRCODE_ADMIN_SHUTDOWN || code == ERRCODE_CRASH_SHUTDOWN;
-}
-
-/* Run the inner query unseen, and exchange its rows for the answer. */
-static text *
-ComputeAnswer(Query *concrete, Release *release)
-{
-	MemoryContext caller = CurrentMemoryContext;
-	BufferUsage buffers = pgBufferUsage;
-	WalUsage	wal = pgWalUsage;
-	uint32		hidden = 0;
-	int			nest = NewGUCNestLevel();
-	StringInfoData rows;
-	text	   *answer = NULL;
-
-	initStringInfo(&rows);
-	appendStringInfoChar(&rows, '{');
-	AppendJsonString(&rows, "handle", release->handle);
-	AppendJsonKey(&rows, "rows");
-	appendStringInfoChar(&rows, '[');
-
-	MyProc->wait_event_info = PG_WAIT_EXTENSION;
-	pgstat_set_wait_event_storage(&hidden);
-	PG_TRY();
-	{
-		SetInnerSettings();
-		RunInner(concrete, release, &rows);
-		appendStringInfoString(&rows, "]}");
-		answer = Ask('D', rows.data, 'a', 0, NULL);
-	}
-	PG_CATCH();
-	{
-		ErrorData  *error;
-
-		DropConnection();
-		pgstat_set_wait_event_storage(&MyProc->wait_event_info);
-		MyProc->wait_event_info = 0;
-		pgBufferUsage = buffers;
-		pgWalUsage = wal;
-		MemoryContextSwitchTo(caller);
-		error = CopyErrorData();
-		if (IsPublicError(error->sqlerrcode))
-			PG_RE_THROW();
-		FlushErrorState();
-		ereport(LOG_SERVER_ONLY,
-				(errcode(error->sqlerrcode), errmsg("the inner query of a release failed"), errhidestmt(true)));
-		ereport(ERROR,
-				(errcode(ERRCODE_PRIVID_FAILED),
-				 errmsg("could not compute the release"),
-				 errdetail("The budget stays charged. The reason is withheld, since it could depend on the video.")));
-	}
-	PG_END_TRY();
-	pgstat_set_wait_event_storage(&MyProc->wait_event_info);
-	MyProc->wait_event_info = 0;
-	pgBufferUsage = buffers;
-	pgWalUsage = wal;
-	AtEOXact_GUC(true, nest);
-	pfree(rows.data);
-	return answer;
 }
 
 /* ------------------------------------------------------------------ the answer */
@@ -364,18 +168,14 @@ StoreAnswer(ReleaseState *state, text *answer)
 	}
 }
 
-/* Carry the release out: authorise and charge, compute, answer. */
+/* Carry the release out: one request, one answer. */
 static void
 CarryOut(ReleaseState *state)
 {
 	EState	   *estate = state->css.ss.ps.state;
 	MemoryContext work = AllocSetContextCreate(CurrentMemoryContext, "privid release", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext caller = MemoryContextSwitchTo(estate->es_query_cxt);
-	static uint64 nonces = 0;
-	Release		release = {.nonce = ++nonces};
-	Query	   *concrete;
-	char	   *request;
-	char		got;
+	Tuplestorestate *store;
 	text	   *reply;
 	char	   *notice;
 
@@ -384,16 +184,10 @@ CarryOut(ReleaseState *state)
 				(errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
 				 errmsg("a standby cannot release"),
 				 errhint("Connect to the primary, where budgets are kept.")));
-	state->answer = tuplestore_begin_heap(true, false, work_mem);
+	store = tuplestore_begin_heap(true, false, work_mem);
 	MemoryContextSwitchTo(work);
-	concrete = MakeConcrete(copyObject(linitial_node(Query, state->release)), estate->es_param_list_info);
-	request = RequestOf(concrete, lsecond(state->release), estate->es_sourceText, &release.tables);
-	reply = Ask('R', request, 'r', 'a', &got);
-	if (got == 'r')
-	{
-		release.handle = JsonFieldString(reply, "handle");
-		reply = ComputeAnswer(MakeCollecting(concrete, JsonField(reply, "columns")), &release);
-	}
+	reply = Ask('R', RequestOf(state->release, estate->es_param_list_info, estate->es_sourceText), 'a', estate->es_sourceText);
+	state->answer = store;
 	StoreAnswer(state, reply);
 	notice = JsonFieldString(reply, "notice");
 	if (notice)
@@ -404,6 +198,7 @@ CarryOut(ReleaseState *state)
 
 /* ------------------------------------------------------------------ execution */
 
+/* Called for each execution of the plan. */
 static Node *
 CreateReleaseState(CustomScan *scan)
 {
@@ -414,6 +209,7 @@ CreateReleaseState(CustomScan *scan)
 	return (Node *) state;
 }
 
+/* Nothing is asked yet: a plan that is only explained asks nothing here. */
 static void
 BeginRelease(CustomScanState *node, EState *estate, int eflags)
 {
@@ -424,6 +220,7 @@ BeginRelease(CustomScanState *node, EState *estate, int eflags)
 										   &TTSOpsMinimalTuple);
 }
 
+/* The next row of the answer, in either direction. */
 static TupleTableSlot *
 NextAnswer(ReleaseState *state)
 {
@@ -438,18 +235,21 @@ NextAnswer(ReleaseState *state)
 	return slot;
 }
 
+/* An answer does not change, so that there is nothing to check again. */
 static bool
 RecheckAnswer(ReleaseState *state, TupleTableSlot *slot)
 {
 	return true;
 }
 
+/* ExecCustomScan */
 static TupleTableSlot *
 ExecRelease(CustomScanState *node)
 {
 	return ExecScan(&node->ss, (ExecScanAccessMtd) NextAnswer, (ExecScanRecheckMtd) RecheckAnswer);
 }
 
+/* EndCustomScan */
 static void
 EndRelease(CustomScanState *node)
 {
@@ -460,6 +260,7 @@ EndRelease(CustomScanState *node)
 	state->answer = NULL;
 }
 
+/* ReScanCustomScan: the same answer again */
 static void
 ReScanRelease(CustomScanState *node)
 {
@@ -470,6 +271,7 @@ ReScanRelease(CustomScanState *node)
 		tuplestore_rescan(state->answer);
 }
 
+/* ExplainCustomScan */
 static void
 ExplainReleaseScan(CustomScanState *node, List *ancestors, ExplainState *es)
 {

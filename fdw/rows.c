@@ -3,7 +3,7 @@
  *
  * A block holds one chunk's rows column by column (docs/protocol.md). Nothing
  * is copied until a row is asked for, except text, which needs its header.
- * The layout is checked once, when a message arrives.
+ * One message is held at a time; its layout is checked once, when it arrives.
  */
 #include "privid.h"
 
@@ -46,8 +46,8 @@ struct RowReader
 {
 	int			natts;
 	ColumnReader *columns;
-	List	   *messages;		/* StringInfo, in order of arrival */
-	int			message;		/* which one is being read */
+	RowStream  *stream;
+	StringInfoData message;		/* the one that is being read */
 	const char *place;			/* in it: the next block */
 	const char *end;
 	uint32		left;			/* rows left in the current block */
@@ -55,7 +55,6 @@ struct RowReader
 	const char *region;
 	uint16		region_length;
 	MemoryContext values;		/* of the current row */
-	MemoryContext context;
 };
 
 /* All labels of an enum: looking them up one by one would touch the catalog as the rows come. */
@@ -84,6 +83,7 @@ ReadLabels(ColumnReader *column, Oid type)
 	table_close(rel, AccessShareLock);
 }
 
+/* The enum's value for a label. */
 static Oid
 FindLabel(ColumnReader *column, const char *label, uint32 length)
 {
@@ -100,15 +100,17 @@ FindLabel(ColumnReader *column, const char *label, uint32 length)
 	return InvalidOid;			/* not reached */
 }
 
+/* A reader for a foreign table's rows: each column by its type. */
 RowReader *
-MakeRowReader(Relation rel)
+MakeRowReader(Relation rel, RowStream *stream)
 {
 	TupleDesc	desc = RelationGetDescr(rel);
 	RowReader  *reader = palloc0(sizeof(RowReader));
 
 	reader->natts = desc->natts;
 	reader->columns = palloc0(sizeof(ColumnReader) * desc->natts);
-	reader->context = CurrentMemoryContext;
+	reader->stream = stream;
+	initStringInfo(&reader->message);
 	reader->values = AllocSetContextCreate(CurrentMemoryContext, "privid row", ALLOCSET_DEFAULT_SIZES);
 	for (int i = 0; i < desc->natts; i++)
 	{
@@ -135,10 +137,10 @@ MakeRowReader(Relation rel)
 		else
 			elog(ERROR, "unexpected type of column \"%s\"", NameStr(att->attname));
 	}
-	RewindRows(reader);
 	return reader;
 }
 
+/* Refuse a block that ends too soon. */
 static void
 CheckRoom(const char *place, const char *end, uint64 needed)
 {
@@ -210,32 +212,23 @@ CheckLengths(RowReader *reader, const char *next)
 	}
 }
 
-/* Keep a message, after walking its blocks once. */
-void
-AddRows(RowReader *reader, StringInfo message)
+/* Stand before the first block of the next message, after walking its blocks once; false when there is none. */
+static bool
+OpenMessage(RowReader *reader)
 {
-	MemoryContext caller = MemoryContextSwitchTo(reader->context);
-	StringInfo	kept = palloc(sizeof(StringInfoData));
-	const char *place = message->data;
-	const char *end = message->data + message->len;
+	const char *place;
 
-	*kept = *message;
-	while (place < end)
+	if (!NextRows(reader->stream, &reader->message))
+		return false;
+	reader->place = place = reader->message.data;
+	reader->end = place + reader->message.len;
+	while (place < reader->end)
 	{
-		place = OpenBlock(reader, place, end);
+		place = OpenBlock(reader, place, reader->end);
 		CheckLengths(reader, place);
 	}
-	reader->messages = lappend(reader->messages, kept);
-	MemoryContextSwitchTo(caller);
-	RewindRows(reader);
-}
-
-void
-RewindRows(RowReader *reader)
-{
-	reader->message = -1;
 	reader->left = 0;
-	reader->place = reader->end = NULL;
+	return true;
 }
 
 /* Fill the slot with the next row; false at the end. */
@@ -248,18 +241,8 @@ NextRow(RowReader *reader, TupleTableSlot *slot)
 	{
 		if (reader->place < reader->end)
 			reader->place = OpenBlock(reader, reader->place, reader->end);
-		else if (++reader->message < list_length(reader->messages))
-		{
-			StringInfo	message = list_nth(reader->messages, reader->message);
-
-			reader->place = message->data;
-			reader->end = message->data + message->len;
-		}
-		else
-		{
-			reader->message = list_length(reader->messages);
+		else if (!OpenMessage(reader))
 			return false;
-		}
 	}
 	reader->left--;
 	MemoryContextReset(reader->values);

@@ -1,97 +1,94 @@
 /*
- * scan.c: the foreign-data wrapper. Its scans work for releases and for owners.
+ * scan.c: the foreign-data wrapper.
  *
- * A second lock on the door: whatever the planner hook let through, a scan
- * fetches rows only for the release whose inner plan it is part of, or for the
- * owner of the camera who asked for raw rows.
+ * Its scans have two users. In the room, the engine's own PostgreSQL, a foreign
+ * table names a handle under which the engine gives rows out. In the served
+ * database a scan is for the owner of the camera who asked for raw rows, and
+ * for nobody else, whatever the planner hook let through.
  */
 #include "privid.h"
 
+#include "commands/defrem.h"
 #include "commands/explain.h"
 #include "executor/executor.h"
 #include "foreign/fdwapi.h"
-#include "nodes/makefuncs.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/planmain.h"
 #include "optimizer/restrictinfo.h"
+#include "parser/parsetree.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/memutils.h"
 #include "utils/rel.h"
 
 PG_FUNCTION_INFO_V1(privid_fdw_handler);
 
+/* fdw_state: the rows, once the first is asked for, and the memory that they and their connection live in */
 typedef struct CameraScan
 {
-	RowReader  *reader;			/* NULL until the first row is asked for */
-	uint64		nonce;			/* of the release, 0 for raw rows */
+	RowReader  *reader;
+	MemoryContext memory;
 } CameraScan;
 
-/* fdw_private: the nonce as two integers */
-#define PackNonce(nonce) list_make2(makeInteger((int) ((nonce) >> 32)), makeInteger((int) (uint32) (nonce)))
-#define UnpackNonce(list) \
-	(((uint64) (uint32) intVal(linitial(list)) << 32) | (uint32) intVal(lsecond(list)))
+/* An option of a foreign table of the room; NULL if it has none of that name. */
+static char *
+RoomOption(Oid relid, const char *name)
+{
+	ListCell   *lc;
+
+	foreach(lc, GetForeignTable(relid)->options)
+		if (strcmp(lfirst_node(DefElem, lc)->defname, name) == 0)
+			return defGetString(lfirst_node(DefElem, lc));
+	return NULL;
+}
 
 /* Estimates are made of nothing that a video could change. */
 static void
 prividGetForeignRelSize(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 {
+	char	   *most = privid_room ? RoomOption(foreigntableid, "rows") : NULL;
+
 	CheckPreloaded();
-	if (!(planning && planning->inner && planning_nonce != 0))
-		(void) MayReadRaw(foreigntableid, true);
-	baserel->rows = 1000;
-	baserel->tuples = 1000;
+	if (!privid_room && !IsApproved(planner_rt_fetch(baserel->relid, root)))
+		RefuseRaw(foreigntableid);
+	baserel->rows = baserel->tuples = most ? Max(strtod(most, NULL), 1) : 1000;
 }
 
+/* The only path. */
 static void
 prividGetForeignPaths(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 {
 	add_path(baserel, (Path *)
-			 create_foreignscan_path(root, baserel, NULL, baserel->rows, 1000, 2000, NIL,
+			 create_foreignscan_path(root, baserel, NULL, baserel->rows, 0, baserel->rows * cpu_tuple_cost, NIL,
 									 baserel->lateral_relids, NULL, NIL));
 }
 
+/* The plan node. */
 static ForeignScan *
 prividGetForeignPlan(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid, ForeignPath *best_path,
 					 List *tlist, List *scan_clauses, Plan *outer_plan)
 {
-	uint64		nonce = planning && planning->inner ? planning_nonce : 0;
-
 	return make_foreignscan(tlist, extract_actual_clauses(scan_clauses, false), baserel->relid,
-							NIL, PackNonce(nonce), NIL, NIL, outer_plan);
+							NIL, NIL, NIL, NIL, outer_plan);
 }
 
+/* Check again who reads: a plan may be older than this execution. */
 static void
 prividBeginForeignScan(ForeignScanState *node, int eflags)
 {
-	CameraScan  *state = palloc0(sizeof(CameraScan));
+	Oid			relid = RelationGetRelid(node->ss.ss_currentRelation);
 
-	state->nonce = UnpackNonce(((ForeignScan *) node->ss.ps.plan)->fdw_private);
-	node->fdw_state = state;
-	if (state->nonce == 0)
-		(void) MayReadRaw(RelationGetRelid(node->ss.ss_currentRelation), true);
-	else if (current_release == NULL || current_release->nonce != state->nonce)
-		ereport(ERROR,
-				(errcode(ERRCODE_PRIVID_RAW_ROWS),
-				 errmsg("a scan of raw rows has outlived its release")));
-}
-
-/* The number of the table in the release's request. */
-static int
-TableNumber(Oid relid)
-{
-	ListCell   *lc;
-
-	foreach(lc, current_release->tables)
-		if (lfirst_oid(lc) == relid)
-			return foreach_current_index(lc);
-	elog(ERROR, "table is not part of the release");
-	return -1;
+	if (!privid_room && !MayReadRaw(relid))
+		RefuseRaw(relid);
+	node->fdw_state = palloc0(sizeof(CameraScan));
+	((CameraScan *) node->fdw_state)->memory =
+		AllocSetContextCreate(node->ss.ps.state->es_query_cxt, "privid scan", ALLOCSET_DEFAULT_SIZES);
 }
 
 /* A handle for raw rows of one table; the engine hears only of tables that MayReadRaw passed. */
 static char *
-RawHandle(Oid relid)
+RawHandle(RowStream *stream, Oid relid)
 {
 	StringInfoData out;
 
@@ -103,66 +100,63 @@ RawHandle(Oid relid)
 	appendStringInfoChar(&out, ']');
 	AppendSettings(&out);
 	appendStringInfoChar(&out, '}');
-	return JsonFieldString(Ask('W', out.data, 'r', 0, NULL), "handle");
+	return JsonFieldString(AskStream(stream, 'W', out.data, 'r'), "handle");
 }
 
-/* Fetch everything the engine has for this scan. */
-static void
-FetchRows(ForeignScanState *node)
+/* Ask the engine for the rows of this scan, on a connection of its own. */
+static RowReader *
+BeginRows(Relation rel)
 {
-	CameraScan  *state = node->fdw_state;
-	MemoryContext caller = MemoryContextSwitchTo(node->ss.ps.state->es_query_cxt);
-	Oid			relid = RelationGetRelid(node->ss.ss_currentRelation);
-	RowReader  *reader = MakeRowReader(node->ss.ss_currentRelation);
+	Oid			relid = RelationGetRelid(rel);
+	RowStream  *stream = OpenStream();
 	StringInfoData out;
 
 	initStringInfo(&out);
 	appendStringInfoChar(&out, '{');
-	if (state->nonce == 0)
-	{
-		(void) MayReadRaw(relid, true);
-		AppendJsonString(&out, "handle", RawHandle(relid));
-		AppendJsonInt(&out, "table", 0);
-	}
-	else
-	{
-		AppendJsonString(&out, "handle", current_release->handle);
-		AppendJsonInt(&out, "table", TableNumber(relid));
-	}
+	AppendJsonString(&out, "handle", privid_room ? RoomOption(relid, "handle") : RawHandle(stream, relid));
+	AppendJsonInt(&out, "table", privid_room ? pg_strtoint32(RoomOption(relid, "number")) : 0);
 	appendStringInfoChar(&out, '}');
-	AskRows(out.data, reader);
-	state->reader = reader;
-	MemoryContextSwitchTo(caller);
+	AskRows(stream, out.data);
+	return MakeRowReader(rel, stream);
 }
 
+/* The next row. */
 static TupleTableSlot *
 prividIterateForeignScan(ForeignScanState *node)
 {
-	CameraScan  *state = node->fdw_state;
+	CameraScan *state = node->fdw_state;
 	TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
 
 	if (state->reader == NULL)
-		FetchRows(node);
+	{
+		MemoryContext caller = MemoryContextSwitchTo(state->memory);
+
+		state->reader = BeginRows(node->ss.ss_currentRelation);
+		MemoryContextSwitchTo(caller);
+	}
 	ExecClearTuple(slot);
 	if (NextRow(state->reader, slot))
 		ExecStoreVirtualTuple(slot);
 	return slot;
 }
 
+/* The same rows again: the engine is asked again. */
 static void
 prividReScanForeignScan(ForeignScanState *node)
 {
-	CameraScan  *state = node->fdw_state;
+	CameraScan *state = node->fdw_state;
 
-	if (state->reader)
-		RewindRows(state->reader);
+	MemoryContextReset(state->memory);
+	state->reader = NULL;
 }
 
+/* Memory goes with the query. */
 static void
 prividEndForeignScan(ForeignScanState *node)
 {
 }
 
+/* Which camera an owner reads. */
 static void
 prividExplainForeignScan(ForeignScanState *node, ExplainState *es)
 {
@@ -171,6 +165,7 @@ prividExplainForeignScan(ForeignScanState *node, ExplainState *es)
 	ExplainPropertyText("Camera", server->servername, es);
 }
 
+/* The wrapper's callbacks. */
 Datum
 privid_fdw_handler(PG_FUNCTION_ARGS)
 {

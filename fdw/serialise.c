@@ -1,19 +1,13 @@
 /*
  * serialise.c: the query levels and relations of a release as JSON
- * (docs/protocol.md). Expressions are in expressions.c.
+ * (docs/protocol.md). Expressions are in expressions.c, rows of public
+ * relations in public.c.
  *
- * Default deny here as there. Nothing is decided about privacy; that is the
- * engine's.
+ * Default deny here as there: what has no form is written as a refusal. Nothing
+ * is decided about privacy; that is the engine's.
  */
 #include "writer.h"
 
-#include "access/genam.h"
-#include "access/htup_details.h"
-#include "access/table.h"
-#include "access/transam.h"
-#include "catalog/pg_class.h"
-#include "catalog/pg_index.h"
-#include "catalog/pg_inherits.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
@@ -21,9 +15,6 @@
 #include "parser/parsetree.h"
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
-#include "utils/rel.h"
-#include "utils/relcache.h"
-#include "utils/syscache.h"
 
 static void WriteLevel(Writer *w, Query *query);
 
@@ -55,226 +46,119 @@ WriteTable(Writer *w, RangeTblEntry *rte, int rel)
 	AppendJsonInt(&w->out, "table", number);
 }
 
-/* "unique": the columns of each index that lets every key occur once, for all rows and at once */
-static void
-WriteUniqueKeys(Writer *w, Relation relation)
+/* What is in the way of using this range table entry, or NULL. */
+static const char *
+EntryProblem(RangeTblEntry *rte)
 {
-	List	   *indexes = RelationGetIndexList(relation);
-	ListCell   *lc;
-
-	AppendJsonKey(&w->out, "unique");
-	appendStringInfoChar(&w->out, '[');
-	foreach(lc, indexes)
-	{
-		HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(lfirst_oid(lc)));
-		Form_pg_index index;
-
-		if (!HeapTupleIsValid(tuple))
-			continue;
-		index = (Form_pg_index) GETSTRUCT(tuple);
-		if (index->indisunique && index->indimmediate && index->indisvalid &&
-			heap_attisnull(tuple, Anum_pg_index_indpred, NULL) && heap_attisnull(tuple, Anum_pg_index_indexprs, NULL))
-		{
-			AppendJsonKey(&w->out, NULL);
-			appendStringInfoChar(&w->out, '[');
-			for (int i = 0; i < index->indnkeyatts; i++)
-			{
-				AppendJsonKey(&w->out, NULL);
-				appendStringInfo(&w->out, "%d", index->indkey.values[i]);
-			}
-			appendStringInfoChar(&w->out, ']');
-		}
-		ReleaseSysCache(tuple);
-	}
-	appendStringInfoChar(&w->out, ']');
+	if (rte->lateral)
+		return "LATERAL";
+	if (rte->tablesample)
+		return "TABLESAMPLE";
+	if (IsPrividEntry(rte) && HasFamily(rte->relid))
+		return "a foreign table of a camera with inheritance";
+	if (IsPrividEntry(rte) && rte->securityQuals)
+		return "row-level security of a foreign table of a camera";
+	return NULL;
 }
 
-/* An ordinary table: its contents are public, as they are in this snapshot. */
-static void
-WriteRelation(Writer *w, RangeTblEntry *rte, int rel)
-{
-	Relation	relation = table_open(rte->relid, AccessShareLock);
-	TupleDesc	desc = RelationGetDescr(relation);
-
-	AppendJsonString(&w->out, "kind", "relation");
-	AppendJsonInt(&w->out, "rel", rel);
-	AppendJsonString(&w->out, "alias", rte->eref->aliasname);
-	AppendJsonString(&w->out, "schema", get_namespace_name(RelationGetNamespace(relation)));
-	AppendJsonString(&w->out, "name", RelationGetRelationName(relation));
-	AppendJsonKey(&w->out, "columns");
-	appendStringInfoChar(&w->out, '[');
-	for (int i = 0; i < desc->natts; i++)
-	{
-		Form_pg_attribute att = TupleDescAttr(desc, i);
-
-		if (att->attisdropped)
-			continue;
-		AppendJsonKey(&w->out, NULL);
-		appendStringInfoChar(&w->out, '{');
-		AppendJsonString(&w->out, "name", NameStr(att->attname));
-		AppendJsonInt(&w->out, "attno", att->attnum);
-		AppendJsonString(&w->out, "type", ShortTypeName(att->atttypid));
-		AppendJsonBool(&w->out, "not_null", att->attnotnull);
-		appendStringInfoChar(&w->out, '}');
-	}
-	appendStringInfoChar(&w->out, ']');
-	WriteUniqueKeys(w, relation);
-	table_close(relation, NoLock);
-}
-
-/* VALUES of constants */
-static void
-WriteValues(Writer *w, RangeTblEntry *rte, int rel)
-{
-	ListCell   *lc,
-			   *name,
-			   *type;
-
-	AppendJsonString(&w->out, "kind", "values");
-	AppendJsonInt(&w->out, "rel", rel);
-	AppendJsonString(&w->out, "alias", rte->eref->aliasname);
-	AppendJsonKey(&w->out, "columns");
-	appendStringInfoChar(&w->out, '[');
-	forboth(name, rte->eref->colnames, type, rte->coltypes)
-	{
-		AppendJsonKey(&w->out, NULL);
-		appendStringInfoChar(&w->out, '{');
-		AppendJsonString(&w->out, "name", strVal(lfirst(name)));
-		AppendJsonString(&w->out, "type", ShortTypeName(lfirst_oid(type)));
-		appendStringInfoChar(&w->out, '}');
-	}
-	appendStringInfoChar(&w->out, ']');
-	AppendJsonKey(&w->out, "rows");
-	appendStringInfoChar(&w->out, '[');
-	foreach(lc, rte->values_lists)
-	{
-		ListCell   *cell;
-
-		AppendJsonKey(&w->out, NULL);
-		appendStringInfoChar(&w->out, '[');
-		foreach(cell, lfirst_node(List, lc))
-		{
-			if (!IsA(lfirst(cell), Const))
-				Refuse(w, exprLocation(lfirst(cell)), "VALUES that are not constant", NULL);
-			AppendJsonKey(&w->out, NULL);
-			WriteExpr(w, lfirst(cell));
-		}
-		appendStringInfoChar(&w->out, ']');
-	}
-	appendStringInfoChar(&w->out, ']');
-}
-
-static void
-WriteOther(Writer *w, const char *what)
-{
-	AppendJsonString(&w->out, "kind", "other");
-	AppendJsonString(&w->out, "what", what);
-	AppendJsonInt(&w->out, "loc", -1);
-}
-
+/* One item of FROM. */
 static void
 WriteRte(Writer *w, int rel)
 {
 	RangeTblEntry *rte = rt_fetch(rel, w->query->rtable);
-
-	if (rte->lateral)
-		Refuse(w, -1, "LATERAL", "Join the tables, or ask in two queries.");
-	if (rte->securityQuals)
-		Refuse(w, -1, "row-level security", "Query tables without policies.");
-	if (rte->tablesample)
-		Refuse(w, -1, "TABLESAMPLE", NULL);
-	if (rte->rtekind == RTE_RELATION && (has_subclass(rte->relid) || has_superclass(rte->relid)))
-		Refuse(w, -1, "a table with inheritance", "Query the tables themselves.");
+	const char *problem = EntryProblem(rte);
 
 	appendStringInfoChar(&w->out, '{');
-	switch (rte->rtekind)
+	if (problem)
+		WriteRefusal(w, -1, problem, rte->lateral ? "Join the tables, or ask in two queries." : NULL);
+	else if (IsPrividEntry(rte))
+		WriteTable(w, rte, rel);
+	else if (rte->rtekind == RTE_RELATION || rte->rtekind == RTE_VALUES)
+		WritePublic(w, rte, rel);
+	else if (rte->rtekind == RTE_SUBQUERY)
 	{
-		case RTE_RELATION:
-			if (IsPrividTable(rte->relid))
-				WriteTable(w, rte, rel);
-			else if ((rte->relkind == RELKIND_RELATION || rte->relkind == RELKIND_MATVIEW) &&
-					 rte->relid >= FirstNormalObjectId)
-				WriteRelation(w, rte, rel);
-			else
-				WriteOther(w, "relation");
-			break;
-		case RTE_SUBQUERY:
-			AppendJsonString(&w->out, "kind", "subquery");
-			AppendJsonInt(&w->out, "rel", rel);
-			AppendJsonString(&w->out, "alias", rte->eref->aliasname);
-			AppendJsonKey(&w->out, "select");
-			WriteLevel(w, rte->subquery);
-			break;
-		case RTE_VALUES:
-			WriteValues(w, rte, rel);
-			break;
-		case RTE_FUNCTION:
-		case RTE_TABLEFUNC:
-			WriteOther(w, "function");
-			break;
-		case RTE_CTE:
-			WriteOther(w, "cte");
-			break;
-		default:
-			Refuse(w, -1, "this kind of relation", NULL);
+		AppendJsonString(&w->out, "kind", "subquery");
+		AppendJsonInt(&w->out, "rel", rel);
+		AppendJsonString(&w->out, "alias", rte->eref->aliasname);
+		AppendJsonKey(&w->out, "select");
+		WriteLevel(w, rte->subquery);
+	}
+	else
+	{
+		AppendJsonString(&w->out, "kind", "other");
+		AppendJsonString(&w->out, "what", rte->rtekind == RTE_CTE ? "cte" : "function");
+		AppendJsonInt(&w->out, "loc", -1);
 	}
 	appendStringInfoChar(&w->out, '}');
 }
 
+/* One part of FROM: an item, or a join of parts. */
 static void
 WriteRel(Writer *w, Node *node)
 {
 	static const char *const names[] = {
-		[JOIN_INNER] = "inner",[JOIN_LEFT] = "left",[JOIN_RIGHT] = "right",[JOIN_FULL] = "full"
+		[JOIN_INNER] = "inner",[JOIN_LEFT] = "left",[JOIN_FULL] = "full",[JOIN_RIGHT] = "right"
 	};
 	JoinExpr   *join;
 
+	check_stack_depth();
 	if (IsA(node, RangeTblRef))
 	{
 		WriteRte(w, ((RangeTblRef *) node)->rtindex);
 		return;
 	}
-	if (!IsA(node, JoinExpr))
-		Refuse(w, -1, "this kind of join", NULL);
-	join = (JoinExpr *) node;
-	if (join->jointype > JOIN_RIGHT)
-		Refuse(w, -1, "this kind of join", NULL);
 	appendStringInfoChar(&w->out, '{');
-	AppendJsonString(&w->out, "kind", "join");
-	AppendJsonString(&w->out, "join", names[join->jointype]);
-	AppendJsonKey(&w->out, "left");
-	WriteRel(w, join->larg);
-	AppendJsonKey(&w->out, "right");
-	WriteRel(w, join->rarg);
-	AppendJsonKey(&w->out, "on");
-	WriteExpr(w, join->quals);
-	AppendJsonInt(&w->out, "loc", exprLocation(join->quals));
+	if (!IsA(node, JoinExpr) || ((JoinExpr *) node)->jointype > JOIN_RIGHT)
+		WriteRefusal(w, -1, "this kind of join", NULL);
+	else
+	{
+		join = (JoinExpr *) node;
+		AppendJsonString(&w->out, "kind", "join");
+		AppendJsonString(&w->out, "join", names[join->jointype]);
+		AppendJsonKey(&w->out, "left");
+		WriteRel(w, join->larg);
+		AppendJsonKey(&w->out, "right");
+		WriteRel(w, join->rarg);
+		AppendJsonKey(&w->out, "on");
+		WriteExpr(w, join->quals);
+		AppendJsonInt(&w->out, "loc", exprLocation(join->quals));
+	}
 	appendStringInfoChar(&w->out, '}');
 }
 
 /* ------------------------------------------------------------------ query levels */
 
-/* What no level of a release may contain. */
-static void
-CheckLevel(Writer *w, Query *query)
+/* What no level of a release may contain, or NULL; *hint says what to do about it. */
+static const char *
+LevelProblem(Query *query, const char **hint)
 {
-	check_stack_depth();
+	*hint = NULL;
 	if (query->commandType != CMD_SELECT)
-		Refuse(w, -1, "a statement that changes data", NULL);
+		return "a statement that changes data";
 	if (query->rowMarks)
-		Refuse(w, -1, "FOR UPDATE or FOR SHARE", NULL);
-	if (query->groupingSets)
-		Refuse(w, -1, "GROUPING SETS, ROLLUP or CUBE", "Ask for each grouping in a query of its own.");
+		return "FOR UPDATE or FOR SHARE";
+	if (query->cteList)
+		return "WITH RECURSIVE or a WITH that changes data";
 	if (query->hasWindowFuncs)
-		Refuse(w, -1, "a window function", NULL);
+		return "a window function";
 	if (query->hasTargetSRFs)
-		Refuse(w, -1, "a set-returning function", NULL);
+		return "a set-returning function";
 	if (query->limitOption == LIMIT_OPTION_WITH_TIES)
-		Refuse(w, -1, "FETCH FIRST ... WITH TIES", NULL);
+		return "FETCH FIRST ... WITH TIES";
+	if (query->groupingSets)
+	{
+		*hint = "Ask for each grouping in a query of its own.";
+		return "GROUPING SETS, ROLLUP or CUBE";
+	}
 	if (query->hasDistinctOn)
-		Refuse(w, -1, "DISTINCT ON", "Use DISTINCT, or GROUP BY with min or max.");
+	{
+		*hint = "Use DISTINCT, or GROUP BY with min or max.";
+		return "DISTINCT ON";
+	}
+	return NULL;
 }
 
+/* "limit", "offset" */
 static void
 WriteLimits(Writer *w, Query *query)
 {
@@ -284,10 +168,10 @@ WriteLimits(Writer *w, Query *query)
 	WriteExpr(w, query->limitOffset);
 }
 
+/* One group expression. */
 static void
 WriteGroup(Writer *w, Node *expr, const char *name)
 {
-	CheckCollation(w, exprCollation(expr), expr);
 	AppendJsonKey(&w->out, NULL);
 	appendStringInfoChar(&w->out, '{');
 	AppendJsonKey(&w->out, "expr");
@@ -315,10 +199,24 @@ WriteSources(Writer *w, Query *query)
 	WriteExpr(w, query->jointree->quals);
 }
 
+/* Does a sort go by the type's own order? *desc says in which direction. */
+static bool
+SortsByType(SortGroupClause *sort, Node *expr, bool *desc)
+{
+	Oid			less,
+				equal,
+				greater;
+	bool		hashable;
+
+	get_sort_group_operators(exprType(expr), false, false, false, &less, &equal, &greater, &hashable);
+	*desc = sort->sortop == greater;
+	return sort->sortop == less || sort->sortop == greater;
+}
+
 /*
- * "order": what a level sorts by. Its expressions are evaluated on private rows
- * like any other, also those that are no column of the level, so they must be
- * written and judged; and which rows a LIMIT keeps depends on them.
+ * "order": what a level sorts by. Which rows a LIMIT keeps depends on it, also
+ * on expressions that are no column of the level. A set operation is ordered by
+ * its own columns only.
  */
 static void
 WriteOrder(Writer *w, Query *query)
@@ -330,51 +228,21 @@ WriteOrder(Writer *w, Query *query)
 	foreach(lc, query->sortClause)
 	{
 		SortGroupClause *sort = lfirst_node(SortGroupClause, lc);
-		Node	   *expr = (Node *) get_sortgroupclause_tle(sort, query->targetList)->expr;
-		Oid			less,
-					equal,
-					greater;
-		bool		hashable;
-
-		get_sort_group_operators(exprType(expr), false, false, false, &less, &equal, &greater, &hashable);
-		if (sort->sortop != less && sort->sortop != greater)
-			Refuse(w, exprLocation(expr), "ORDER BY ... USING", "Order by the type's own order.");
-		CheckCollation(w, exprCollation(expr), expr);
-		AppendJsonKey(&w->out, NULL);
-		appendStringInfoChar(&w->out, '{');
-		AppendJsonKey(&w->out, "expr");
-		WriteExpr(w, expr);
-		AppendJsonBool(&w->out, "desc", sort->sortop == greater);
-		AppendJsonBool(&w->out, "nulls_first", sort->nulls_first);
-		appendStringInfoChar(&w->out, '}');
-	}
-	appendStringInfoChar(&w->out, ']');
-}
-
-/* The same for a set operation, which can be ordered by its own columns only. */
-static void
-WriteColumnOrder(Writer *w, Query *query)
-{
-	ListCell   *lc;
-
-	AppendJsonKey(&w->out, "order");
-	appendStringInfoChar(&w->out, '[');
-	foreach(lc, query->sortClause)
-	{
-		SortGroupClause *sort = lfirst_node(SortGroupClause, lc);
 		TargetEntry *tle = get_sortgroupclause_tle(sort, query->targetList);
-		Oid			less,
-					equal,
-					greater;
-		bool		hashable;
+		bool		desc;
 
-		get_sort_group_operators(exprType((Node *) tle->expr), false, false, false, &less, &equal, &greater, &hashable);
-		if (tle->resjunk || (sort->sortop != less && sort->sortop != greater))
-			Refuse(w, exprLocation((Node *) tle->expr), "ORDER BY ... USING", "Order by the type's own order.");
 		AppendJsonKey(&w->out, NULL);
 		appendStringInfoChar(&w->out, '{');
-		AppendJsonInt(&w->out, "column", tle->resno);
-		AppendJsonBool(&w->out, "desc", sort->sortop == greater);
+		if (!SortsByType(sort, (Node *) tle->expr, &desc) || (query->setOperations && tle->resjunk))
+			WriteRefusal(w, exprLocation((Node *) tle->expr), "ORDER BY ... USING", "Order by the type's own order.");
+		else if (query->setOperations)
+			AppendJsonInt(&w->out, "column", tle->resno);
+		else
+		{
+			AppendJsonKey(&w->out, "expr");
+			WriteExpr(w, (Node *) tle->expr);
+		}
+		AppendJsonBool(&w->out, "desc", desc);
 		AppendJsonBool(&w->out, "nulls_first", sort->nulls_first);
 		appendStringInfoChar(&w->out, '}');
 	}
@@ -404,8 +272,6 @@ WriteTargets(Writer *w, Query *query)
 
 		if (tle->resjunk)
 			continue;
-		if (query->distinctClause)
-			CheckCollation(w, exprCollation((Node *) tle->expr), (Node *) tle->expr);
 		AppendJsonKey(&w->out, NULL);
 		appendStringInfoChar(&w->out, '{');
 		AppendJsonString(&w->out, "name", tle->resname);
@@ -468,11 +334,12 @@ WriteSetOperation(Writer *w, Query *query, Node *node, bool top)
 	lc = list_head(query->targetList);
 	foreach(type, op->colTypes)
 	{
-		Oid			collation = list_nth_oid(op->colCollations, foreach_current_index(type));
+		const char *problem = CollationProblem(list_nth_oid(op->colCollations, foreach_current_index(type)), lfirst_oid(type));
 
-		CheckCollation(w, collation, NULL);
 		AppendJsonKey(&w->out, NULL);
 		appendStringInfoChar(&w->out, '{');
+		if (problem)
+			WriteRefusal(w, -1, problem, "Leave COLLATE out, here and in the tables' definitions.");
 		AppendJsonString(&w->out, "name", lc ? lfirst_node(TargetEntry, lc)->resname : NULL);
 		AppendJsonString(&w->out, "type", ShortTypeName(lfirst_oid(type)));
 		appendStringInfoChar(&w->out, '}');
@@ -483,11 +350,29 @@ WriteSetOperation(Writer *w, Query *query, Node *node, bool top)
 	if (top)
 	{
 		WriteLimits(w, query);
-		WriteColumnOrder(w, query);
+		WriteOrder(w, query);
 	}
 	else
 		appendStringInfoString(&w->out, ",\"limit\":null,\"offset\":null");
 	appendStringInfoChar(&w->out, '}');
+}
+
+/* {"refused": ...}: a level that cannot be part of a release; false if it can */
+static bool
+WriteLevelProblem(Writer *w, Query *query)
+{
+	const char *hint;
+	const char *problem = LevelProblem(query, &hint);
+
+	check_stack_depth();
+	if (problem == NULL && w->levels > MAX_LEVELS)
+		problem = "a subquery nested that deep";
+	if (problem == NULL)
+		return false;
+	appendStringInfoChar(&w->out, '{');
+	WriteRefusal(w, -1, problem, hint);
+	appendStringInfoChar(&w->out, '}');
+	return true;
 }
 
 /* A level below the release. */
@@ -497,7 +382,9 @@ WriteLevel(Writer *w, Query *query)
 	Query	   *outer = w->query;
 	bool		grouped = w->grouped;
 
-	CheckLevel(w, query);
+	if (WriteLevelProblem(w, query))
+		return;
+	w->levels++;
 	w->query = query;
 	w->grouped = false;
 	if (query->setOperations)
@@ -513,15 +400,34 @@ WriteLevel(Writer *w, Query *query)
 	}
 	w->query = outer;
 	w->grouped = grouped;
+	w->levels--;
 }
 
-/* The release itself: its target list is its keys, then its aggregates (rewrite.c). */
+/* "argmax": the aggregate, and the groups among which its largest is wanted */
 static void
-WriteRelease(Writer *w, Query *query, List *argmax)
+WriteArgmax(Writer *w, List *argmax)
 {
 	ListCell   *lc;
 
-	CheckLevel(w, query);
+	AppendJsonKey(&w->out, "argmax");
+	appendStringInfo(&w->out, "{\"agg\":%d,\"of\":[", linitial_int(argmax));
+	for_each_from(lc, argmax, 1)
+	{
+		AppendJsonKey(&w->out, NULL);
+		appendStringInfo(&w->out, "%d", lfirst_int(lc));
+	}
+	appendStringInfoString(&w->out, "]}");
+}
+
+/* The release itself: its target list is its keys, then its aggregates (split.c). */
+void
+WriteRelease(Writer *w, List *release)
+{
+	Query	   *query = ReleaseQuery(release);
+	ListCell   *lc;
+
+	if (WriteLevelProblem(w, query))
+		return;
 	w->query = query;
 	appendStringInfoChar(&w->out, '{');
 	WriteSources(w, query);
@@ -547,42 +453,7 @@ WriteRelease(Writer *w, Query *query, List *argmax)
 		WriteAggregate(w, castNode(Aggref, tle->expr), tle->resname);
 	}
 	appendStringInfoChar(&w->out, ']');
-	if (argmax)
-	{
-		AppendJsonKey(&w->out, "argmax");
-		appendStringInfo(&w->out, "{\"agg\":%d,\"of\":[", linitial_int(argmax));
-		for_each_from(lc, argmax, 1)
-		{
-			AppendJsonKey(&w->out, NULL);
-			appendStringInfo(&w->out, "%d", lfirst_int(lc));
-		}
-		appendStringInfoString(&w->out, "]}");
-	}
-	AppendJsonBool(&w->out, "distinct", false);
-	WriteLimits(w, query);
+	if (ReleaseArgmax(release))
+		WriteArgmax(w, ReleaseArgmax(release));
 	appendStringInfoChar(&w->out, '}');
-}
-
-/* The members "tables" and "select" of a request. */
-char *
-SerialiseRelease(Query *release, List *argmax, const char *source, List **tables)
-{
-	Writer		w = {.source = source};
-	StringInfoData result;
-	ListCell   *lc;
-
-	initStringInfo(&w.out);
-	WriteRelease(&w, release, argmax);
-	GuardRelease(release, source);
-
-	initStringInfo(&result);
-	appendStringInfoString(&result, "\"tables\":[");
-	foreach(lc, w.tables)
-	{
-		AppendJsonKey(&result, NULL);
-		AppendTable(&result, lfirst_oid(lc));
-	}
-	appendStringInfo(&result, "],\"select\":%s", w.out.data);
-	*tables = w.tables;
-	return result.data;
 }

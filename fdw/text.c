@@ -35,6 +35,7 @@ AppendJsonString(StringInfo out, const char *key, const char *value)
 		appendStringInfoString(out, "null");
 }
 
+/* A whole number. */
 void
 AppendJsonInt(StringInfo out, const char *key, int64 value)
 {
@@ -42,6 +43,7 @@ AppendJsonInt(StringInfo out, const char *key, int64 value)
 	appendStringInfo(out, INT64_FORMAT, value);
 }
 
+/* true or false */
 void
 AppendJsonBool(StringInfo out, const char *key, bool value)
 {
@@ -117,18 +119,11 @@ JsonElementString(text *array, int index)
 	return isnull ? NULL : TextDatumGetCString(value);
 }
 
+/* The member of an object as a number. */
 int
 JsonFieldInt(text *object, const char *key, int otherwise)
 {
 	char	   *value = JsonFieldString(object, key);
 
 	return value ? pg_strtoint32(value) : otherwise;
-}
-
-bool
-JsonFieldBool(text *object, const char *key)
-{
-	char	   *value = JsonFieldString(object, key);
-
-	return value && strcmp(value, "true") == 0;
 }

@@ -4,9 +4,11 @@
  * A release evaluates these where the original could raise on some value that
  * a program may output (concrete.c puts them there, allowed.c says which).
  * Where the original gives a finite value, so do these, and the same one; where
- * it would raise they give NULL. Two bounds keep values from growing step by
- * step until memory fails: numbers of type numeric beyond MAX_NUMERIC are NULL,
- * and text is cut at MAX_TEXT. They depend on their arguments alone.
+ * it would raise they give NULL. Bounds keep values from growing step by step
+ * until memory fails or a step takes for ever: numbers of type numeric beyond
+ * MAX_NUMERIC or with more than MAX_SCALE digits after the point are NULL, and
+ * text is cut at MAX_TEXT (room/sizes.py knows them). They depend on their
+ * arguments alone.
  */
 #include "privid.h"
 
@@ -28,6 +30,9 @@
 
 /* Numbers of numeric type beyond this are given up: they would overflow the type after few more steps. */
 #define MAX_NUMERIC 1e300
+
+/* And those with more digits after the point than this: at most 1,000 digits in all, each step in microseconds. */
+#define MAX_SCALE 699
 
 /* ------------------------------------------------------------------ float8 */
 
@@ -91,6 +96,7 @@ name(PG_FUNCTION_ARGS) \
 typedef int32 INT32_type;
 typedef int64 INT64_type;
 
+/* a / b, or true where int4div would raise. */
 static bool
 div_s32_overflow(int32 a, int32 b, int32 *result)
 {
@@ -100,6 +106,7 @@ div_s32_overflow(int32 a, int32 b, int32 *result)
 	return false;
 }
 
+/* The same for 64 bits. */
 static bool
 div_s64_overflow(int64 a, int64 b, int64 *result)
 {
@@ -109,6 +116,7 @@ div_s64_overflow(int64 a, int64 b, int64 *result)
 	return false;
 }
 
+/* a % b, or true where int4mod would raise. */
 static bool
 mod_s32_overflow(int32 a, int32 b, int32 *result)
 {
@@ -118,6 +126,7 @@ mod_s32_overflow(int32 a, int32 b, int32 *result)
 	return false;
 }
 
+/* The same for 64 bits. */
 static bool
 mod_s64_overflow(int64 a, int64 b, int64 *result)
 {
@@ -143,6 +152,7 @@ INTEGER_2(privid_total_mod_88, int64, int64, INT64, INT64, INT64, true, mod_s64_
 PG_FUNCTION_INFO_V1(privid_total_neg_4);
 PG_FUNCTION_INFO_V1(privid_total_neg_8);
 
+/* -a, NULL for the number without a counterpart */
 Datum
 privid_total_neg_4(PG_FUNCTION_ARGS)
 {
@@ -153,6 +163,7 @@ privid_total_neg_4(PG_FUNCTION_ARGS)
 	PG_RETURN_INT32(-a);
 }
 
+/* The same for 64 bits. */
 Datum
 privid_total_neg_8(PG_FUNCTION_ARGS)
 {
@@ -165,21 +176,28 @@ privid_total_neg_8(PG_FUNCTION_ARGS)
 
 /* ------------------------------------------------------------------ numeric */
 
+/* The nearest double; infinite where there is none. */
 static double
 AsDouble(Datum numeric)
 {
 	return DatumGetFloat8(DirectFunctionCall1(numeric_float8_no_overflow, numeric));
 }
 
-/* Is it a number that further arithmetic can be trusted with? */
-static bool
-IsModest(Datum numeric)
+/* Digits after the point of a number that is neither NaN nor infinite. */
+static int
+Scale(Datum numeric)
 {
-	double		value = AsDouble(numeric);
-
-	return !isnan(value) && fabs(value) <= MAX_NUMERIC;
+	return DatumGetInt32(DirectFunctionCall1(numeric_scale, numeric));
 }
 
+/* Is it a number that further arithmetic can be trusted with? value is it as a double. */
+static bool
+IsModest(Datum numeric, double value)
+{
+	return !isnan(value) && fabs(value) <= MAX_NUMERIC && Scale(numeric) <= MAX_SCALE;
+}
+
+/* condition speaks of x and y, the arguments as doubles */
 #define NUMERIC_2(name, function, condition) \
 PG_FUNCTION_INFO_V1(name); \
 Datum \
@@ -187,17 +205,23 @@ name(PG_FUNCTION_ARGS) \
 { \
 	Datum		a = PG_GETARG_DATUM(0); \
 	Datum		b = PG_GETARG_DATUM(1); \
+	double		x = AsDouble(a); \
+	double		y = AsDouble(b); \
+	Datum		result; \
 \
-	if (!IsModest(a) || !IsModest(b) || !(condition)) \
+	if (!IsModest(a, x) || !IsModest(b, y) || !(condition)) \
 		PG_RETURN_NULL(); \
-	PG_RETURN_DATUM(DirectFunctionCall2(function, a, b)); \
+	result = DirectFunctionCall2(function, a, b); \
+	if (Scale(result) > MAX_SCALE) \
+		PG_RETURN_NULL(); \
+	PG_RETURN_DATUM(result); \
 }
 
 NUMERIC_2(privid_total_add_numeric, numeric_add, true)
 NUMERIC_2(privid_total_sub_numeric, numeric_sub, true)
-NUMERIC_2(privid_total_mul_numeric, numeric_mul, fabs(AsDouble(a)) * fabs(AsDouble(b)) <= MAX_NUMERIC)
-NUMERIC_2(privid_total_div_numeric, numeric_div, AsDouble(b) != 0 && fabs(AsDouble(a)) / fabs(AsDouble(b)) <= MAX_NUMERIC)
-NUMERIC_2(privid_total_mod_numeric, numeric_mod, AsDouble(b) != 0)
+NUMERIC_2(privid_total_mul_numeric, numeric_mul, fabs(x) * fabs(y) <= MAX_NUMERIC && Scale(a) + Scale(b) <= MAX_SCALE)
+NUMERIC_2(privid_total_div_numeric, numeric_div, y != 0 && fabs(x) / fabs(y) <= MAX_NUMERIC)
+NUMERIC_2(privid_total_mod_numeric, numeric_mod, y != 0)
 
 /* ------------------------------------------------------------------ casts of numbers */
 
@@ -208,12 +232,14 @@ PG_FUNCTION_INFO_V1(privid_total_int4_float8);
 PG_FUNCTION_INFO_V1(privid_total_int8_float8);
 PG_FUNCTION_INFO_V1(privid_total_int4_int8);
 
+/* numeric::float8 */
 Datum
 privid_total_float8_numeric(PG_FUNCTION_ARGS)
 {
 	RETURN_FINITE(AsDouble(PG_GETARG_DATUM(0)));
 }
 
+/* numeric::int4 */
 Datum
 privid_total_int4_numeric(PG_FUNCTION_ARGS)
 {
@@ -224,6 +250,7 @@ privid_total_int4_numeric(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(DirectFunctionCall1(numeric_int4, PG_GETARG_DATUM(0)));
 }
 
+/* numeric::int8 */
 Datum
 privid_total_int8_numeric(PG_FUNCTION_ARGS)
 {
@@ -235,6 +262,7 @@ privid_total_int8_numeric(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(DirectFunctionCall1(numeric_int8, PG_GETARG_DATUM(0)));
 }
 
+/* float8::int4 */
 Datum
 privid_total_int4_float8(PG_FUNCTION_ARGS)
 {
@@ -245,6 +273,7 @@ privid_total_int4_float8(PG_FUNCTION_ARGS)
 	PG_RETURN_INT32((int32) value);
 }
 
+/* float8::int8 */
 Datum
 privid_total_int8_float8(PG_FUNCTION_ARGS)
 {
@@ -255,6 +284,7 @@ privid_total_int8_float8(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64((int64) value);
 }
 
+/* int8::int4 */
 Datum
 privid_total_int4_int8(PG_FUNCTION_ARGS)
 {
@@ -281,6 +311,7 @@ EndsHere(const char *place)
 	return *place == '\0';
 }
 
+/* text::float8 */
 Datum
 privid_total_float8_text(PG_FUNCTION_ARGS)
 {
@@ -295,6 +326,7 @@ privid_total_float8_text(PG_FUNCTION_ARGS)
 	RETURN_FINITE(number);
 }
 
+/* A whole number with nothing but white space around it. */
 static bool
 ReadInteger(text *value, int64 *number)
 {
@@ -306,6 +338,7 @@ ReadInteger(text *value, int64 *number)
 	return end != string && EndsHere(end) && errno == 0;
 }
 
+/* text::int8 */
 Datum
 privid_total_int8_text(PG_FUNCTION_ARGS)
 {
@@ -316,6 +349,7 @@ privid_total_int8_text(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(number);
 }
 
+/* text::int4 */
 Datum
 privid_total_int4_text(PG_FUNCTION_ARGS)
 {
@@ -326,6 +360,7 @@ privid_total_int4_text(PG_FUNCTION_ARGS)
 	PG_RETURN_INT32((int32) number);
 }
 
+/* text::boolean */
 Datum
 privid_total_boolean_text(PG_FUNCTION_ARGS)
 {
@@ -359,6 +394,7 @@ privid_total_concat(PG_FUNCTION_ARGS)
 	PG_RETURN_TEXT_P(cstring_to_text_with_len(VARDATA_ANY(joined), length));
 }
 
+/* substring(text, from, for): NULL for a negative length */
 Datum
 privid_total_substring(PG_FUNCTION_ARGS)
 {
@@ -367,6 +403,7 @@ privid_total_substring(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(DirectFunctionCall3(text_substr, PG_GETARG_DATUM(0), PG_GETARG_DATUM(1), PG_GETARG_DATUM(2)));
 }
 
+/* split_part(text, delimiter, field): NULL for field 0 */
 Datum
 privid_total_split_part(PG_FUNCTION_ARGS)
 {
@@ -382,21 +419,23 @@ PG_FUNCTION_INFO_V1(privid_total_sub_timestamptz);
 PG_FUNCTION_INFO_V1(privid_total_extract_interval);
 PG_FUNCTION_INFO_V1(privid_total_extract_timestamptz);
 
-/* Units that extract() takes of both; others are NULL. */
+/* Units that extract() takes of both, to the letter; others are NULL. */
 static bool
 IsUnit(text *unit)
 {
 	static const char *const units[] = {
-		"microseconds", "milliseconds", "second", "minute", "hour", "day", "month", "quarter", "year", "epoch"
+		"microseconds", "milliseconds", "second", "seconds", "minute", "minutes", "hour", "hours", "day", "days",
+		"month", "months", "quarter", "year", "years", "epoch"
 	};
 	char	   *name = text_to_cstring(unit);
 
 	for (int i = 0; i < lengthof(units); i++)
-		if (pg_strcasecmp(units[i], name) == 0 || pg_strcasecmp(psprintf("%ss", units[i]), name) == 0)
+		if (pg_strcasecmp(units[i], name) == 0)
 			return true;
 	return false;
 }
 
+/* The time between two moments, NULL where one is infinite or they are too far apart. */
 Datum
 privid_total_sub_timestamptz(PG_FUNCTION_ARGS)
 {
@@ -409,6 +448,7 @@ privid_total_sub_timestamptz(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(DirectFunctionCall2(timestamp_mi, PG_GETARG_DATUM(0), PG_GETARG_DATUM(1)));
 }
 
+/* extract(unit FROM interval) */
 Datum
 privid_total_extract_interval(PG_FUNCTION_ARGS)
 {
@@ -417,6 +457,7 @@ privid_total_extract_interval(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(DirectFunctionCall2(extract_interval, PG_GETARG_DATUM(0), PG_GETARG_DATUM(1)));
 }
 
+/* extract(unit FROM timestamptz) */
 Datum
 privid_total_extract_timestamptz(PG_FUNCTION_ARGS)
 {

@@ -1,6 +1,9 @@
 /*
- * writer.h: the state of writing a release as JSON, shared by serialise.c
- * (query levels and relations) and expressions.c.
+ * writer.h: the state of writing a release as JSON, shared by request.c,
+ * serialise.c (query levels and relations), public.c and expressions.c.
+ *
+ * What has no form is written too, as a refusal in its place: the engine reads
+ * it and refuses the level, and another level may still be the release.
  */
 #ifndef PRIVID_WRITER_H
 #define PRIVID_WRITER_H
@@ -8,6 +11,8 @@
 #include "privid.h"
 
 #define MAX_RELEASE_NODES 100000
+#define MAX_DEPTH 250
+#define MAX_LEVELS 60
 
 typedef struct Writer
 {
@@ -20,11 +25,15 @@ typedef struct Writer
 	List	   *groups;			/* of a grouped level: its group expressions */
 	List	   *aggs;			/* and its aggregates, as they are met */
 	int			nodes;
+	int			depth;			/* of expressions within each other, and of levels */
+	int			levels;
 } Writer;
 
+extern void WriteRelease(Writer *w, List *release);
 extern void WriteExpr(Writer *w, Node *node);
 extern void WriteAggregate(Writer *w, Aggref *agg, const char *name);
-extern void CheckCollation(Writer *w, Oid collation, Node *node);
-extern void Refuse(Writer *w, int location, const char *what, const char *hint) pg_attribute_noreturn();
+extern void WritePublic(Writer *w, RangeTblEntry *rte, int rel);
+extern const char *CollationProblem(Oid collation, Oid type);
+extern void WriteRefusal(Writer *w, int location, const char *what, const char *hint);
 
 #endif

@@ -84,7 +84,7 @@ def _process(scanner: Scanner, at: int, splits: dict[str, Split]) -> Process:
     chunks = scanner.name("a chunk set")
     if chunks not in splits:
         raise Mistake(f'chunk set "{chunks}" does not exist', chunks_at,
-                      hint=f"A SPLIT before this statement makes one: SPLIT … INTO {chunks};")
+                      hint=f"A SPLIT before this statement makes one: SPLIT ... INTO {chunks};")
     scanner.expect("USING")
     places = {"executable": scanner.at}
     file = scanner.string()

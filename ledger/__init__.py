@@ -1,9 +1,8 @@
 """Budget, releases and executables, kept in PostgreSQL over the engine's own connections."""
 
-from .evaluate import make_evaluate
 from .ledger import Ledger
 from .pool import Pool
 from .records import Claim, ReleaseRecord, StoredAnswer
 from .steps import Use
 
-__all__ = ["Claim", "Ledger", "Pool", "ReleaseRecord", "StoredAnswer", "Use", "make_evaluate"]
+__all__ = ["Claim", "Ledger", "Pool", "ReleaseRecord", "StoredAnswer", "Use"]

@@ -217,6 +217,7 @@ class Nurse:
             if (ward := self._wards.get(program)) is not None:
                 ward.broods.append(brood)
                 ward.slots -= min(count, ward.slots)
+                self._changed.notify_all()  # it may have been dismissed while they were made
         if ward is None:  # dismissed meanwhile
             self._try(brood.close)
 

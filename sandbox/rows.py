@@ -18,8 +18,8 @@ Row = tuple[Value, ...]
 
 #: Characters kept of a text value.
 MAX_TEXT = 1024
-#: A longer line is a row of defaults; bounds what one line can cost the parser.
-MAX_LINE_BYTES = 1024 * 1024
+#: A longer line is a row of defaults; bounds what one line can cost the parser, which holds the interpreter meanwhile.
+MAX_LINE_BYTES = 128 * 1024
 #: Empty lines looked at before giving up, so that output of nothing but newlines costs nothing.
 _MAX_BLANK_LINES = 1000
 #: Digits after which an integer is far beyond the largest float.

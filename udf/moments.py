@@ -46,7 +46,7 @@ def _interval(output: Output, values: list[Fraction], counts: list[int]) -> str 
     if len(values) > 1:
         least = min(counts)
         within = min(float(worst), reach / least) if least > 0 else float(worst)
-        return f"each within ±{within:.6g} with probability 95 %" if least > 0 else "95 % intervals reach far where few rows were seen"
+        return f"each within +/-{within:.6g} with probability 95 %" if least > 0 else "95 % intervals reach far where few rows were seen"
     if counts[0] <= 0:
         return f"95 % interval [{number(low)}, {number(high)}]: too few rows were seen"
     within = reach / counts[0]

@@ -43,7 +43,7 @@ def perturb(plan: Plan, rows: Sequence[Sequence[str | None]]) -> list[list[str |
 
 def answer(plan: Plan, rows: Sequence[Sequence[str | None]]) -> tuple[list[list[str | None]], str]:
     """The answer, and one line for the client with what the theory says of its error."""
-    keys = _keys(plan, rows)
+    keys = plan.keys
     width = len(keys[0]) if keys else 0
     place = {key: i for i, key in enumerate(keys)}
     raw: list[Sequence[str | None] | None] = [None] * len(keys)
@@ -55,6 +55,9 @@ def answer(plan: Plan, rows: Sequence[Sequence[str | None]]) -> tuple[list[list[
         return _winners(plan, keys, raw), notice(plan)
     columns, remarks = [], []
     for j, output in enumerate(plan.outputs):
+        if output.public is not None:
+            columns.append(list(output.public))
+            continue
         collected = [[None if row is None else row[c] for row in raw] for c in output.collects or (j,)]
         shown, remark = _column(output, collected)
         columns.append(shown)
@@ -62,21 +65,6 @@ def answer(plan: Plan, rows: Sequence[Sequence[str | None]]) -> tuple[list[list[
             remarks.append(f"{output.label}: {remark}")
     told = notice(plan) + "".join(f"; {remark}" for remark in remarks)
     return [[*key, *(column[i] for column in columns)] for i, key in enumerate(keys)], told
-
-
-def _keys(plan: Plan, rows: Sequence[Sequence[str | None]]) -> tuple[Key, ...]:
-    """The plan's keys; values of a public table are taken as the inner query returns them, all of them."""
-    if not plan.open:
-        return plan.keys
-    seen = dict.fromkeys(tuple(row[i] for i in plan.open) for row in rows)
-    keys = []
-    for found in seen:
-        for key in plan.keys:
-            whole = list(key)
-            for i, text in zip(plan.open, found, strict=True):
-                whole[i] = text
-            keys.append(tuple(whole))
-    return tuple(keys)
 
 
 def _added(plan: Plan, one: Sequence[str | None], other: Sequence[str | None]) -> Sequence[str | None]:
@@ -147,7 +135,7 @@ def _told(o: Output) -> str:
     if o.scales:
         parts = ", ".join(number(s) for s in o.scales)
         return f"{o.label}: scales {parts}"
-    return f"{o.label}: scale {number(o.scale)}, 95 % error ±{number(o.error95)}"
+    return f"{o.label}: scale {number(o.scale)}, 95 % error +/-{number(o.error95)}"
 
 
 def _float_at_least(scale: Fraction) -> float:

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from privid.errors import NoRule
 from privid.model import Camera, Output
 
 from .. import show
-from ..certificate import Bound, Cells, step
+from ..certificate import Bound, step
 from ..draft import Draft, Part
-from ..tree import Aggregate, position
+from ..tree import Aggregate
 from . import laplace
 
 __all__ = ["MECHANISM", "RULE", "draft", "output"]
@@ -22,16 +21,13 @@ RULE = "argmax"
 MECHANISM = "permute and flip"
 
 
-def draft(agg: Aggregate, bound: Bound, cells: Cells, collect: tuple[str, str] | None) -> Draft:
+def draft(agg: Aggregate, bound: Bound, collect: tuple[str, str] | None) -> Draft:
     """The scores' range: by how much one may rise against another. `bound` is in the L1 sense over all groups."""
-    if cells.open:
-        raise NoRule("argmax has no rule for keys of a public table", position=position(agg.loc),
-                     detail="Its candidates must be in the statement.", hint="List the candidates: WHERE key IN (…).")
     weights = dict(bound.by_camera)
     delta = max(weights.values(), default=Fraction(0))
     says = f"{show.aggregate(agg)} of one candidate may rise by at most {show.number(delta)} against another"
     part = Part("value" if collect is None else "sum", Fraction(1), bound.step, bound.largest)
-    derivation = step(RULE, says, f"Δ={show.number(delta)}", [bound.derivation])
+    derivation = step(RULE, says, f"Delta={show.number(delta)}", [bound.derivation])
     return Draft(agg, MECHANISM, weights, (part,), None, None, bound.step, collect, derivation, sensitivity=delta, linear=bound.linear)
 
 

@@ -37,7 +37,7 @@ def draft(agg: Aggregate, row: Certificate, scope: Scope, cells: Cells) -> Draft
     if not width:
         weights = {name: Fraction(0) for name in weights}  # one value: the average is that value
     weight = show.number(sum(weights.values(), Fraction(0)))
-    derivation = step(RULE, f"{show.aggregate(agg)}: {says}", f"Δ={weight} rows, width {show.number(width)}", [clamp.derivation])
+    derivation = step(RULE, f"{show.aggregate(agg)}: {says}", f"Delta={weight} rows, width {show.number(width)}", [clamp.derivation])
     half = clamp.step / 2
     parts = (Part("count", unit_count, Fraction(1), Fraction(row.rows)), Part("sum", unit_sum, half, row.rows * width / 2))
     return Draft(agg, MECHANISM, weights, parts, clamp.low, clamp.high, clamp.step, clamp.collect, derivation)

@@ -27,7 +27,7 @@ def bound(agg: Aggregate, row: Certificate, scope: Scope, cells: Cells) -> Bound
     by_camera = {name: changed_by(one, row.keyed, every, keys, cells.within_key) for name, one in row.changes.items()}
     delta = sum(by_camera.values(), _ZERO)
     says = f"{show.aggregate(agg)} changes by at most {show.number(delta)}" + (f" over {keys} keys together" if keys > 1 else "")
-    return Bound(by_camera, _ONE, Fraction(row.rows), step(RULE, says, f"δ={show.number(delta)}", [row.derivation]))
+    return Bound(by_camera, _ONE, Fraction(row.rows), step(RULE, says, f"delta={show.number(delta)}", [row.derivation]))
 
 
 def changed_by(one: Change, keyed: bool, every: bool, keys: int, within: bool) -> Fraction:

@@ -37,7 +37,7 @@ def declared(expr: Expr, conditions: Sequence[Expr], scope: Scope) -> tuple[str 
     raise NoRule(f"GROUP BY {name} has no rule without declared keys", position=position(expr.loc),
                  detail="Which groups appear would show what the video shows.",
                  hint=f"Declare the keys, for example WHERE {name} IN ('a', 'b'), make the column boolean or an enum, or write "
-                      f"FROM (VALUES ('a'), ('b')) k(key) LEFT JOIN … ON {name} = key GROUP BY key.")
+                      f"FROM (VALUES ('a'), ('b')) k(key) LEFT JOIN ... ON {name} = key GROUP BY key.")
 
 
 def says(expressions: Sequence[Expr], keys: int) -> str:

@@ -103,8 +103,8 @@ def _check(agg: Aggregate, scope: Scope) -> None:
         scope.check(expr)
     if agg.distinct and names(agg.name)[1] not in ("count", *_EXTREMES):
         name = names(agg.name)[1]
-        raise NoRule(f"{name}(DISTINCT …) has no rule", position=position(agg.loc), detail="The rule for DISTINCT is missing.",
-                     hint=f"Make the rows distinct in a subquery: SELECT {name}(v) FROM (SELECT DISTINCT …) q.")
+        raise NoRule(f"{name}(DISTINCT ...) has no rule", position=position(agg.loc), detail="The rule for DISTINCT is missing.",
+                     hint=f"Make the rows distinct in a subquery: SELECT {name}(v) FROM (SELECT DISTINCT ...) q.")
 
 
 def _of_key(expr: Expr, below: Certificate) -> bool:

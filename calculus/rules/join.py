@@ -83,7 +83,7 @@ def grouped(keys: Sequence[Expr], aggs: Sequence[Aggregate], below: Certificate,
         raise NoRule("join has no rule without a GROUP BY of the columns it joins on",
                      position=position(wrong.loc if wrong else joined.loc),
                      detail="One row can match any number of rows of the other side, so joined rows have no bound; groups have.",
-                     hint="Group by the join key in a subquery, for example SELECT … FROM (SELECT a.plate, count(*) AS n FROM a JOIN b "
+                     hint="Group by the join key in a subquery, for example SELECT ... FROM (SELECT a.plate, count(*) AS n FROM a JOIN b "
                           "ON a.plate = b.plate GROUP BY a.plate) q.")
     whole = len({c for c in classes if c}) == len(joined.classes)
     rows = all(side.key is None for side, _ in joined.sides)

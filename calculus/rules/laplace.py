@@ -29,6 +29,9 @@ EXACT = "exact"
 def output(draft: Draft, share: Fraction, weight: Fraction, collects: tuple[int, ...]) -> Output:
     """The noise that hides one segment, k times over, within the share of epsilon."""
     agg, label = draft.agg, show.aggregate(draft.agg)
+    if draft.public is not None:
+        return Output(label=label, type=agg.type, step=draft.step, sensitivity=Fraction(0), scale=Fraction(0), epsilon=Fraction(0),
+                      error95=Fraction(0), mechanism=EXACT, public=draft.public)
     if not draft.noisy:
         constant = draft.constant
         return Output(label=label, type=agg.type, step=draft.step, sensitivity=Fraction(0), scale=Fraction(0), epsilon=Fraction(0),

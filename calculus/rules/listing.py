@@ -36,7 +36,6 @@ class Listing:
 def certify(public: FromPublic, below: Certificate, equated: Sequence[tuple[int, Expr]], filtered: bool, scope: Scope, loc: int,
             form: Any) -> Certificate:
     """The public columns, then the private ones, NULL where a public row has no match."""
-    lookup.check_unique(public, [place for place, _ in equated], loc)
     offset = len(public.columns)
     within = below.key is not None and all(columns_of(expr) <= below.key for _, expr in equated)
     columns = {number: replace(facts, moves="0") for number, facts in lookup.public_facts(public, outer=False).items()}
@@ -80,8 +79,7 @@ def grouped(keys: Sequence[Expr], aggs: Sequence[Aggregate], below: Certificate,
     for j, agg in enumerate(aggs, 1):
         facts = inner_aggregates.describe(agg, below, scope, monotone=added)
         columns[len(keys) + j] = facts if added else replace(facts, moves=None)
-    rows = len(listed.public.rows) if listed.public.rows is not None else 10**9
-    found = replace(below, columns=columns, key=frozenset(range(1, len(keys) + 1)), listing=None, form=form, rows=rows,
+    found = replace(below, columns=columns, key=frozenset(range(1, len(keys) + 1)), listing=None, form=form, rows=len(listed.public.rows),
                     changes={name: change(name, one) for name, one in below.changes.items()})
     says = f"{', '.join(map(show.expression, keys))}: every row of \"{listed.public.alias}\" has its group, whatever the video shows"
     return replace(found, derivation=step(RULE, says, found.bound, [below.derivation]))

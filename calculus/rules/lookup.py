@@ -7,31 +7,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from privid.errors import NoRule
+from privid.model import PublicRows
 
 from ..certificate import Certificate, Change, Facts, step
 from ..expressions import Scope
-from ..facts import NUMBERS, combined
-from ..tree import Const, Expr, FromPublic, position
-from .clamp import bare
+from ..facts import combined
+from ..tree import Expr, FromPublic, position
 
-__all__ = ["RULE", "certify", "check_unique", "public_facts"]
+__all__ = ["RULE", "certify", "check_unique", "public_facts", "types_of"]
 
 RULE = "look up"
+#: built-in types, and those of them whose equal values print alike
+_TYPES = {"text", "boolean", "float8", "numeric", "int2", "int4", "int8", "timestamptz", "timestamp", "date", "time", "interval"}
+_EXACT = _TYPES - {"float8", "numeric", "interval"}
 
 
 def certify(below: Certificate, public: FromPublic, kind: str, equated: Sequence[tuple[int, Expr]], conditions: Sequence[Expr],
             scope: Scope, loc: int, form: Any) -> Certificate:
     """The private columns, then the public ones. `equated`: places of public columns and what each is equal to."""
-    check_unique(public, [place for place, _ in equated], loc)
     offset = len(below.columns)
     fixed = all(scope.facts(expr).moves == "0" for _, expr in equated)
     columns = dict(below.columns)
+    key = {place for place, _ in equated}
     for number, facts in public_facts(public, outer=kind == "left").items():
-        columns[offset + number] = replace(facts, moves="0" if fixed else None)
+        known = facts if number in key else _without_values(facts)
+        columns[offset + number] = replace(known, moves="0" if fixed else None)
     found = replace(below, columns=columns, form=form)
     if kind == "inner":
         within = Scope(columns)
@@ -49,53 +52,33 @@ def certify(below: Certificate, public: FromPublic, kind: str, equated: Sequence
     return replace(found, derivation=step(RULE, says, found.bound, [below.derivation]))
 
 
-def check_unique(public: FromPublic, places: Sequence[int], loc: int) -> None:
-    numbers = {public.columns[place - 1].number for place in places}
-    if not (_distinct(public, places) if public.rows is not None else any(set(key) <= numbers for key in public.unique if key)):
-        names = ", ".join(public.columns[place - 1].name for place in places)
-        what = f'on "{public.alias}" ({names})' if names else f'with "{public.alias}" that equates no column'
-        raise NoRule(f"join {what} has no rule", position=position(loc),
-                     detail="Without a unique key there one private row could match, and change, any number of rows.",
-                     hint=f'Join on columns of "{public.alias}" that a primary key or a unique constraint covers.' if public.rows is None
-                     else f'Compare a column of "{public.alias}" with =, and list each of its values once.')
+def check_unique(public: FromPublic, places: Sequence[int], loc: int, rows: PublicRows) -> None:
+    """PostgreSQL decides, by its own equality, on the very rows that are joined."""
+    if places and rows.is_unique(types_of(public), public.rows, [place - 1 for place in places]):
+        return
+    names = ", ".join(public.columns[place - 1].name for place in places)
+    what = f'on "{public.alias}" ({names})' if names else f'with "{public.alias}" that equates no column'
+    raise NoRule(f"join {what} has no rule", position=position(loc),
+                 detail="Two rows there are equal in these columns, so that one private row could match, and change, any number of rows."
+                 if names else "One private row could match, and change, any number of rows.",
+                 hint=f'Compare a column of "{public.alias}" with =, one in which no value occurs twice.')
 
 
-def _distinct(public: FromPublic, places: Sequence[int]) -> bool:
-    seen = set()
-    if not places:
-        return False
-    for row in public.rows or ():
-        key = tuple(_value(row[place - 1]) for place in places)
-        if None in key:
-            continue  # NULL equals nothing
-        if key in seen:
-            return False
-        seen.add(key)
-    return True
-
-
-def _value(expr: Expr) -> object:
-    constant = bare(expr)
-    if not isinstance(constant, Const):
-        raise NoRule("VALUES has no rule for what is not a constant", position=position(expr.loc),
-                     detail="Its rows must be public.", hint="Write constants.")
-    if constant.value is None:
-        return None
-    if constant.type in NUMBERS:
-        try:
-            return Decimal(constant.value)
-        except InvalidOperation:
-            return constant.value
-    return constant.value
+def types_of(public: FromPublic) -> list[tuple[str, Sequence[str] | None]]:
+    return [(column.type, column.labels) for column in public.columns]
 
 
 def public_facts(public: FromPublic, outer: bool) -> dict[int, Facts]:
+    """What is known of the public columns, by place from 1. `outer`: they may be NULL for want of a match."""
     found = {}
     for place, column in enumerate(public.columns, 1):
-        facts = Facts(column.type, nullable=outer or not column.not_null)
-        if public.rows is not None:
-            texts = [c.value for row in public.rows if isinstance(c := bare(row[place - 1]), Const)]
-            labels = tuple(dict.fromkeys(text for text in texts if text is not None))
-            facts = replace(facts, labels=labels, values=(public, place), nullable=outer or None in texts)
-        found[place] = facts
+        texts = dict.fromkeys(row[place - 1] for row in public.rows)
+        labels = tuple(text for text in texts if text is not None)
+        found[place] = Facts(column.type, nullable=outer or None in texts, labels=labels, values=(public, place))
     return found
+
+
+def _without_values(facts: Facts) -> Facts:
+    """Of types whose equal values print differently, which of them stands for a group is no public matter."""
+    exact = facts.type in _EXACT or facts.type not in _TYPES
+    return facts if exact else replace(facts, labels=None, values=None)

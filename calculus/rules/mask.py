@@ -32,4 +32,4 @@ def explained(table: Table, reach: Callable[[int], int]) -> list[Derivation]:
     pieces = "one piece" if table.pieces == 1 else f"{table.pieces} pieces"
     says = (f'"{table.mask.name}": an appearance is visible in at most {pieces} of {table.r} frames, which meet {reach(table.r)} chunks '
             f"each, all within {table.camera.r} frames, which meet {reach(table.camera.r)}")
-    return [step(RULE, says, f"m̂={met(table, reach)}")]
+    return [step(RULE, says, f"m={met(table, reach)}")]

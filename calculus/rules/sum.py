@@ -28,7 +28,7 @@ def summand(agg: Aggregate, row: Certificate, scope: Scope) -> Clamp:
     name = show.name(agg)
     value = agg.args[0] if agg.args else None
     if agg.distinct:
-        raise NoRule(f"{name}(DISTINCT …) has no rule", position=position(agg.loc), detail="The rule for DISTINCT is missing.",
+        raise NoRule(f"{name}(DISTINCT ...) has no rule", position=position(agg.loc), detail="The rule for DISTINCT is missing.",
                      hint=f"Make the rows distinct in a subquery, or take all rows: {name}(range(value, low, high)).")
     clamp = clamp_of(value, scope, row.derivation) if value is not None else None
     if value is None or clamp is None or (clamp.low is None and name != "sum"):
@@ -48,7 +48,7 @@ def bound(agg: Aggregate, row: Certificate, scope: Scope, cells: Cells) -> Bound
     delta, keys = sum(by_camera.values(), Fraction(0)), cells.untrusted
     largest = clamp.single * row.rows if clamp.low is not None else Fraction(row.rows)
     says = f"{show.aggregate(agg)} changes by at most {show.number(delta)}" + (f" over {keys} keys together" if keys > 1 else "")
-    return Bound(by_camera, clamp.step, largest, step(RULE, says, f"δ={show.number(delta)}", [clamp.derivation]))
+    return Bound(by_camera, clamp.step, largest, step(RULE, says, f"delta={show.number(delta)}", [clamp.derivation]))
 
 
 def _changed_by(clamp: Clamp, row: Certificate, camera: str, keys: int, within: bool, up: Interval | None) -> Fraction | None:

@@ -39,6 +39,6 @@ def draft(agg: Aggregate, row: Certificate, scope: Scope, cells: Cells) -> Draft
              Part("squares", _UNITS[2] * half * half, grid * grid / 8, row.rows * half * half))
     weight = show.number(sum(weights.values(), Fraction(0)))
     says = f"{show.aggregate(agg)}: {'' if dense else 'count, '}sum and squares around the middle of the range, released together"
-    derivation = step(RULE, says, f"Δ={weight} rows, half width {show.number(half)}", [clamp.derivation])
+    derivation = step(RULE, says, f"Delta={weight} rows, half width {show.number(half)}", [clamp.derivation])
     return Draft(agg, MECHANISM, weights, parts, clamp.low, clamp.high, clamp.step, clamp.collect, derivation,
                  spread=_SPREADS[names(agg.name)[1]])

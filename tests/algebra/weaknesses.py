@@ -21,6 +21,7 @@ from privid.calculus.rules import (
     count_distinct,
     distinct,
     except_rows,
+    extremes,
     filter_rows,
     group_bins,
     group_cells,
@@ -56,6 +57,8 @@ class Weakness:
     mistake: str
     make: Callable[[Patch], None]
     query: Query
+    #: the rule as it is refuses the statement
+    refused: bool = False
 
 
 def _query(aggs: str | list[Agg], body: str, *keys: str, depth: int = 0, is_argmax: bool = False) -> Query:
@@ -135,6 +138,11 @@ WEAKNESSES = [
     Weakness("union all", "the right side overlooked",
              _wrap(union_all, "_added", lambda found, a, b: a),
              _query("count", "FROM (SELECT v FROM @n1@ q UNION ALL SELECT w FROM @n1@ q) q", depth=1)),
+    Weakness("public extremes", "a condition on a program's output taken for one on chunks",
+             lambda patch: patch.setattr(extremes, "_WHOLE", ("scan", "choose", "filter")),
+             _query([Agg("min", "chunk")], "FROM @n1@ q WHERE v > 0"), refused=True),
+    Weakness("public extremes", "the last chunk left out", _wrap(extremes, "_moments", lambda found, *_: found[:-1]),
+             _query([Agg("max", "chunk")], "FROM @r1@ q", "region")),
     Weakness("filter rows", "the number of rows stays public", _instead(filter_rows, "certify", lambda conditions, below: below),
              _query("count", "FROM @n3@ q WHERE v > 0")),
     Weakness("group by bins", "one bin only", _wrap(group_bins, "_touched", lambda beta, *_: min(beta, 1)),
@@ -171,7 +179,7 @@ WEAKNESSES = [
              lambda one: replace(one, tau=one.tau // 2, n=one.n // 2)))),
              _query([Agg("count", "q.plate")], "FROM (VALUES ('A'), ('B')) AS k(key) LEFT JOIN @n1@ q ON q.plate = k.key", "k.key")),
     Weakness("look up", "a public table without a unique key", _instead(lookup, "check_unique", lambda *_: None),
-             _query("count", "FROM (SELECT a.plate FROM @n1@ a JOIN tolls t ON t.plate = a.plate) q", depth=1)),
+             _query("count", "FROM (SELECT a.plate FROM @n1@ a JOIN tolls t ON t.plate = a.plate) q", depth=1), refused=True),
     Weakness("project", "the key dropped for nothing", lambda patch: patch.setattr(Change, "rebased", lambda one, keyed: replace(
              one, appear=0, vanish=0)),
              _query(_sum("range(n, 0, 10)"), "FROM (SELECT n FROM (SELECT plate, max(range(v, 0, 10)) AS n FROM @n1@ q "

@@ -1,4 +1,4 @@
-"""A PostgreSQL without the extension, for expressions over chunk and region."""
+"""A PostgreSQL with the schema of the room and nothing else of ours, for expressions over chunk and region."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ import psycopg
 import pytest
 
 from privid.model import Evaluate, Key, Span, Table
+from privid.postgres_build import library_files
 from privid.quantities import PG_EPOCH
 
 BIN = Path("/usr/lib/postgresql/15/bin")
+ROOM = Path(__file__).resolve().parents[2] / "room" / "room.sql"
 
 
 @pytest.fixture(scope="session")
@@ -39,6 +41,9 @@ def connection() -> Iterator[psycopg.Connection[tuple[object, ...]]]:
         try:
             with psycopg.connect(f"host={directory} dbname=postgres user=postgres", autocommit=True) as connection:
                 connection.execute("SET TimeZone = 'UTC'")
+                library = directory / "privid.so"
+                shutil.copyfile(library_files()[0], library)
+                connection.execute(ROOM.read_text().replace("MODULE_PATHNAME", str(library)).encode())
                 # a hostile path: what the calculus writes must not depend on it
                 connection.execute("SET search_path = nowhere")
                 yield connection

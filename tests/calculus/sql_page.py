@@ -23,9 +23,11 @@ shows the rules that applied, their bounds, the noise and hints, and costs nothi
 In brief:
 
 - **FROM**: foreign tables; subqueries and CTEs of them; `UNION ALL`, `UNION`, `INTERSECT`, `EXCEPT`; joins of foreign tables with `=`,
-  grouped by what they are joined on; joins with `VALUES` and ordinary tables on a unique key of theirs.
+  grouped by what they are joined on; joins with `VALUES` and ordinary tables on columns in which no
+  value of theirs occurs twice.
 - **WHERE, HAVING in subqueries, CASE, functions**: whatever cannot raise an error. Arithmetic, casts and many functions are made total:
-  where PostgreSQL would raise, they yield NULL. Functions of `chunk` and `region` may be any in the list.
+  where PostgreSQL would raise, they yield NULL. Functions of `chunk` and `region` may be any in the list. A cast of a time to text
+  writes it in ISO form, whatever `DateStyle` says.
 - **GROUP BY in the release**: trusted columns (`chunk`, `region`, functions of them, literals that name a part of a UNION ALL), and keys
   that the statement declares: `key IN (…)`, `key = ANY (…)`, boolean and enum columns, `VALUES … LEFT JOIN`, a public table `LEFT JOIN`.
   Every key is in the answer, every time.
@@ -34,6 +36,8 @@ In brief:
   `stddev`, `stddev_pop`, `stddev_samp` of a value with bounds: `range(x, low, high)`, `least(greatest(x, low), high)`, or an aggregate
   of a subquery that has bounds. `FILTER (WHERE …)` with each. Argmax: `SELECT key … GROUP BY key ORDER BY count(*) DESC LIMIT 1`.
 - **Aggregates of subqueries**: these and `min`, `max`.
+- **Public answers**, which read nothing and cost nothing: `min` and `max` of a function of `chunk` over whole chunks, keys without
+  aggregates (`SELECT DISTINCT hour(chunk) …`, `SELECT kind … GROUP BY kind`), `LIMIT 0`, `WHERE false`.
 """
 
 REFUSED = """## Refused

@@ -9,22 +9,25 @@ from typing import Any
 
 import pytest
 
-from privid.calculus import analyse, explain
+from privid.calculus import explain
 from privid.model import Evaluate, Plan, Table
 
 from .builders import (
     SETTINGS,
     Json,
+    analyse,
     both,
     clamp,
     col,
     compare,
     const,
     count,
+    earliest,
     equal,
     grouped,
     in_list,
     join,
+    latest,
     mean,
     position,
     relation,
@@ -45,17 +48,18 @@ def plan(body: Json, evaluate: Evaluate, on: Table | None = None, epsilon: Fract
 
 
 def shown(p: Plan) -> tuple[dict[str, Any], list[str]]:
-    return explain(p, frames_charged=72_489, budget_remaining=Fraction(3, 4), slots=1440, seconds=Fraction(2881, 2))
+    return explain(p, frames_charged=72_489, budget_remaining=Fraction(3, 4), slots=1440, seconds=Fraction(2881, 2),
+                   allowance=Fraction(1, 4))
 
 
 def test_explain_has_every_key_in_order_and_plain_values_for_one_aggregate(evaluate: Evaluate) -> None:
     body, _ = shown(plan(select([count()], by=[trunc()]), evaluate))
     assert list(body) == ["Sensitivity", "Mechanism", "Noise Scale", "Epsilon", "Error 95%", "Chunks", "Frames Charged", "Budget Remaining",
-                          "Slots", "Seconds", "Keys", "Aggregates", "Derivation"]
+                          "Slots", "Seconds", "Allowance", "Keys", "Aggregates", "Derivation"]
     derivation = body.pop("Derivation")
     assert body == {"Sensitivity": 33, "Mechanism": "discrete Laplace", "Noise Scale": 66, "Epsilon": 0.5, "Error 95%": 198, "Chunks": 1440,
-                    "Frames Charged": 72_489, "Budget Remaining": 0.75, "Slots": 1440, "Seconds": 1440.5, "Keys": 2,
-                    "Aggregates": "count(*)"}
+                    "Frames Charged": 72_489, "Budget Remaining": 0.75, "Slots": 1440, "Seconds": 1440.5, "Allowance": 0.25,
+                    "Keys": 2, "Aggregates": "count(*)"}
     assert json.loads(json.dumps(derivation)) == derivation
     assert derivation["inputs"][0]["inputs"][0]["rule"] == "group by trusted cells"
 
@@ -70,15 +74,16 @@ def test_explain_has_lists_for_several_aggregates(evaluate: Evaluate) -> None:
 def test_explain_says_the_same_in_words(evaluate: Evaluate) -> None:
     _, lines = shown(plan(select([count()], where=compare("speed", ">", 3)), evaluate))
     assert lines == [
-        "count(*): discrete Laplace noise of scale 66 (sensitivity 33, epsilon 0.5); within ±198 with probability 95 %",
+        "count(*): discrete Laplace noise of scale 66 (sensitivity 33, epsilon 0.5); within +/-198 with probability 95 %",
         "Reads 1440 chunks in 1440 slots, 1440.5 s",
+        "Computes for 0.25 s after the last slot, whatever the rows",
         "Charges epsilon 0.5 to 72489 frames; 0.75 remains where least is left",
         "Derivation:",
-        "  discrete Laplace: scale K·δ/ε with K=1, on the grid of the values -> scale 66",
-        "    count: count(*) changes by at most 33 -> δ=33",
-        "      filter rows: speed > 3: decided row by row, without errors -> ROW(τ=33), N=33",
+        "  discrete Laplace: scale K*delta/epsilon with K=1, on the grid of the values -> scale 66",
+        "    count: count(*) changes by at most 33 -> delta=33",
+        "      filter rows: speed > 3: decided row by row, without errors -> ROW(tau=33), N=33",
         '        base table: "people": a segment of 490 frames meets at most 11 chunks (50 frames every 50), 11 of the 1440 in the window, '
-        "with at most 3 rows each -> ROW(τ=33), N=33"]
+        "with at most 3 rows each -> ROW(tau=33), N=33"]
 
 
 def test_explain_of_a_release_that_costs_nothing_says_so(evaluate: Evaluate) -> None:
@@ -183,10 +188,36 @@ def test_a_table_read_twice_is_used_once_with_all_chunks(evaluate: Evaluate) -> 
     assert found.outputs[0].sensitivity == 15
 
 
-def test_a_public_table_makes_an_answer_that_is_not_given_again(evaluate: Evaluate) -> None:
-    joined = select([count()], source=join("inner", scan(), relation("plate"), equal(col("plate"), position(1, "text", "plate", rel=4))))
-    assert not plan(joined, evaluate).reusable
-    assert plan(select([count()]), evaluate).reusable
+def test_the_rows_of_a_public_table_are_a_part_of_the_release(evaluate: Evaluate) -> None:
+    """The same rows, the same answer; other rows, another release. They can be many, and may be nobody else's business: a digest stands
+    for them in the text that people see."""
+    def joined(public: Json) -> str:
+        on = equal(col("plate"), position(1, "text", "plate", rel=4))
+        return plan(select([count()], source=join("inner", scan(), public, on)), evaluate).canonical
+
+    first = joined(relation("plate", "owner"))
+    assert first == joined(relation("plate", "owner"))
+    assert first != joined(relation("plate", "owner", count=3))
+    renamed = relation("plate", "owner")
+    renamed["rows"][0][1] = "somebody else"
+    assert first != joined(renamed)
+    assert "plate0" not in first
+
+
+def test_a_release_of_keys_only_reads_nothing_and_costs_nothing(evaluate: Evaluate) -> None:
+    for by, where in (([trunc()], None), ([col("kind")], compare("speed", ">", 3)), ([col("plate")], in_list(col("plate"), ["A", "B"]))):
+        found = plan(select([], by=by, where=where), evaluate)
+        assert not found.reads and not found.epsilon and not found.outputs
+        body, lines = explain(found, frames_charged=0, budget_remaining=None, slots=0, seconds=Fraction(0))
+        assert body["Keys"] == len(found.keys) == {"timestamptz": 2, "public.kind": 3, "text": 2}[by[0]["type"]]
+        assert f"Reads nothing, {len(found.keys)} groups" in lines and "Charges nothing" in lines
+
+
+def test_a_public_extreme_reads_nothing_unless_something_else_does(evaluate: Evaluate) -> None:
+    assert not plan(select([earliest(), latest()]), evaluate).reads
+    beside = plan(select([latest(), count()]), evaluate)
+    assert beside.reads and [o.public for o in beside.outputs] == [("2026-03-01 07:59:55+00",), None]
+    assert [column.agg for column in beside.columns] == [1], "only the count is collected"
 
 
 def test_a_release_is_linear_unless_something_caps_it(evaluate: Evaluate) -> None:

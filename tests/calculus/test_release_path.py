@@ -12,8 +12,8 @@ import pytest
 
 @pytest.fixture(scope="module")
 def streets(stack: Any, make_video: Callable[..., Any]) -> str:
-    """A table that protects a second, with budget for many releases; brightness 0, 10, …, 90 in ten chunks. What it spends is gone from its
-    footage, so that is its own."""
+    """A table that protects a second, with budget for many releases; brightness 0, 10, ..., 90 in ten chunks. What it spends is gone
+    from its footage, so that is its own."""
     make_video(stack.videos / "streets.mp4", [10 * (i // 10) for i in range(110)])
     stack.camera("calculus_street", "streets.mp4", rho="1s", epsilon="100000", quantum="20ms")
     stack.executable("brightness")

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from privid.calculus import analyse
 from privid.calculus.rules import RULES
 from privid.model import Evaluate, Plan
 
@@ -26,7 +25,7 @@ def plan_of(case: dict[str, Any], evaluate: Evaluate, epsilon: Fraction = Fracti
     select = eval(case["release"], {"__builtins__": {}}, words)  # the fixtures are ours
     described = case.get("tables", [case.get("table", {})])
     tables = [builders.table(**{"index": i, **one}) for i, one in enumerate(described)]
-    return analyse(builders.request(select), tables, epsilon, evaluate)
+    return builders.analyse(builders.request(select), tables, epsilon, evaluate)
 
 
 def steps(node: dict[str, Any]) -> list[dict[str, Any]]:
@@ -52,6 +51,8 @@ def test_a_rule_gives_the_bound_of_its_fixture(rule: str, case: dict[str, Any], 
         assert [column.as_message() for column in plan.columns] == case["columns"]
     if "scales" in case:
         assert [[str(s) for s in o.scales] for o in plan.outputs] == case["scales"]
+    if "public" in case:
+        assert [None if o.public is None else list(o.public) for o in plan.outputs] == case["public"]
     if "costs" in case:
         assert {cost.camera: str(cost.exact) for cost in plan.costs} == case["costs"]
     path = steps(plan.derivation)

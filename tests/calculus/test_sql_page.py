@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from privid.calculus import analyse
 from privid.errors import PrividError
 from privid.model import Key, Span, Table
 
-from .builders import request, table
+from .builders import analyse, request, table
 from .sql_page import PAGE, page
 from .test_refusals import REFUSED
 

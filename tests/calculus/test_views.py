@@ -14,11 +14,10 @@ from typing import Any
 
 import pytest
 
-from privid.calculus import analyse
 from privid.calculus.rules import mask, regions
 from privid.model import Key, Span, Table, TableUse
 
-from .builders import clamp, col, count, grouped, in_list, position, ranged, request, select, subquery, table, total
+from .builders import analyse, clamp, col, count, grouped, in_list, position, ranged, request, select, subquery, table, total
 from .test_neighbours import touched
 
 NAMES = ("a", "b", "c")
@@ -68,7 +67,7 @@ def nested_runs(runs: Runs) -> Counter[Any]:
 def evaluate(expressions: Sequence[str], table: Table, span: Span, region: str = "", /) -> list[Key]:
     """The few expressions of the shapes above."""
     def value(text: str, chunk: int) -> str:
-        if text == '"region"':
+        if text == '("region" COLLATE pg_catalog."default")':
             return region
         return str(chunk) if text == '"chunk"' else "t" if f"'{region}'" in text else "f"
     return [tuple(value(text, chunk) for text in expressions) for chunk in range(*span)]

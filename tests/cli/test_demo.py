@@ -19,7 +19,7 @@ def test_the_demonstration_shows_an_answer_its_truth_a_refusal_and_the_budget(re
         run_privid("down", "--data", data)
     for shown in (first, again):
         assert "discrete Laplace noise of scale 4" in shown
-        assert "ERROR:  raw rows of a camera cannot be shown" in shown
+        assert "ERROR:  raw rows of foreign table \"passers\" cannot be shown" in shown
         assert re.search(r"street .*\| +6\n", shown)
         counted = re.findall(r"2026-03-01 08:00:00\+00 \| +(-?\d+)", shown)
         drawn = re.search(r"as it was\s+drawn:\s+(\d+)\.", shown)

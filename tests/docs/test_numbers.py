@@ -20,7 +20,7 @@ def test_the_limits_of_the_sandbox_are_those_that_analysts_are_told() -> None:
     assert f"`/tmp` of {limits.tmpfs // MIB} MiB" in told["files"]
     assert told["memory, processes"] == (f"{limits.memory // (1024 * MIB)} GiB; {limits.processes} processes and threads together; "
                                          f"{limits.files} open files")
-    assert told["output"].startswith(f"{limits.stdout // MIB} MiB on standard output, lines of {MAX_LINE_BYTES // MIB} MiB, texts of "
+    assert told["output"].startswith(f"{limits.stdout // MIB} MiB on standard output, lines of {MAX_LINE_BYTES // 1024} KiB, texts of "
                                      f"{MAX_TEXT} characters")
 
 

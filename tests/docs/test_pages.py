@@ -111,7 +111,7 @@ PROMPT = "analyst=> "
 
 def lasting(lines: list[str]) -> list[str]:
     """Without the seconds, which depend on the machine."""
-    return [re.sub(r"[\d.]+ s(?=,|$)", "… s", line.rstrip()) for line in lines]
+    return [re.sub(r"[\d.]+ s(?=,|$| after)", "… s", line.rstrip()) for line in lines]
 
 
 def test_what_explain_says_on_the_pages_is_what_it_says(street: Any) -> None:

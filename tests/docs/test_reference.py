@@ -110,7 +110,7 @@ def test_every_command_is_documented_with_its_options() -> None:
             for option in action.option_strings:
                 if option in ("-h", "--help"):
                     continue
-                where = text if option == "--data" else documented[name]
+                where = text if option in ("--data", "--dsn") else documented[name]
                 assert re.search(rf"`{option}[ `]", where), f"privid {name} {option}"
             if not action.option_strings and action.metavar:
                 assert str(action.metavar) in documented[name], f"privid {name} {action.metavar}"

@@ -10,7 +10,7 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from privid import __version__
 from privid.engine.rows import decode_columns
 from privid.model import Column
 
-HELLO = {"protocol": 1, "version": __version__, "pid": 1}
+HELLO = {"protocol": 2, "version": __version__, "pid": 1}
 
 
 class Refused(Exception):
@@ -100,6 +100,15 @@ class Client:
             return self.socket.recv(1) == b""
         except ConnectionResetError:
             return True
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 5) -> bool:
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.005)
+    return True
 
 
 class EngineProcess:

@@ -62,7 +62,7 @@ class House:
         value = {"e": "col", "rel": 1, "col": 2, "name": "v", "type": "float8", "loc": 30}
         bounds = [{"e": "const", "value": text, "type": "float8", "loc": 40} for text in ("0", "255")]
         clamped = {"e": "call", "fn": "privid.range(float8,float8,float8)", "args": [value, *bounds], "type": "numeric", "loc": 20}
-        return {"role": "ana", "database": self.database.name, "epsilon": "1", "reuse": False, "query": "SELECT zebra",
+        return {"role": "ana", "database": self.database.name, "epsilon": "1", "reuse": False, "allowance": 10_000, "query": "SELECT zebra",
                 "settings": {"TimeZone": "UTC", "DateStyle": "ISO, MDY", "IntervalStyle": "postgres"}, "tables": [table],
                 "select": {"from": [{"kind": "table", "rel": 1, "table": 0}], "where": None, "group": [], "distinct": False,
                            "limit": None, "offset": None,

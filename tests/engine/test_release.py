@@ -1,9 +1,10 @@
-"""Releases through a real engine: charge, slots, scan, noise, deadline, reuse, cancel."""
+"""Releases through a real engine: charge, slots, room, noise, deadline, reuse, cancel; and the rows that owners see."""
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from privid.model import Column
-from tests.engine.client import Client, Refused
+from tests.engine.client import Client, Refused, wait_for
 from tests.engine.conftest import House
 
 UNTRUSTED = (Column("v", 2, "float8", "float8", False, 0.0), Column("w", 3, "text", "text", False, "none"))
@@ -23,21 +24,38 @@ FOUR = "2026-03-01 06:00:04+00"
 SLOTS = 2 * (0.6 + 0.1)
 
 
-def release(client: Client, request: dict[str, Any]) -> tuple[list[tuple[Any, ...]], dict[str, Any]]:
-    """The whole way; the inner query is done by hand."""
-    _, begun = client.ask("R", request)
-    rows = [row[1:] for row in client.scan(begun["handle"], 0, UNTRUSTED)]
-    total = sum(row[0] for row in rows)
-    return rows, client.ask("D", {"handle": begun["handle"], "rows": [[str(len(rows)), str(total)]]})[1]
+def release(client: Client, request: dict[str, Any]) -> dict[str, Any]:
+    """The whole way."""
+    kind, answer = client.ask("R", request)
+    assert kind == "a" and set(answer) == {"rows", "notice", "reused"}
+    return answer
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 5) -> bool:
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.02)
-    return True
+def numbers(answer: dict[str, Any]) -> list[Fraction]:
+    """The count and the sum."""
+    (row,) = answer["rows"]
+    return [Fraction(value) for value in row]
+
+
+def raw(client: Client, table: dict[str, Any]) -> list[tuple[Any, ...]]:
+    """Rows as the camera's owner sees them: chunk, then what the program wrote."""
+    _, begun = client.ask("W", {"tables": [table], "settings": {}})
+    return client.scan(begun["handle"], 0, UNTRUSTED)
+
+
+def begin(house: House, client: Client, request: dict[str, Any]) -> None:
+    """Ask for a release, and wait until it is charged."""
+    before = len(house.engine.events("release charged"))
+    client.send("R", request)
+    assert wait_for(lambda: len(house.engine.events("release charged")) > before)
+
+
+def refusal(client: Client) -> dict[str, Any]:
+    """The body of the E that comes."""
+    kind, body = client.receive()
+    assert kind == "E"
+    told: dict[str, Any] = json.loads(body)
+    return told
 
 
 def state(house: House, handle_query: str) -> list[str]:
@@ -54,13 +72,9 @@ def spent(house: House, source: str) -> Fraction:
 def test_an_unprotected_release_is_exact_and_costs_nothing(house: House) -> None:
     source = house.video(LEVELS)
     with house.engine.connect() as client:
-        _, begun = client.ask("R", house.request(house.table(source)))
-        rows = client.scan(begun["handle"], 0, UNTRUSTED)
-        kind, answer = client.ask("D", {"handle": begun["handle"], "rows": [["2", "10"]]})
-    assert [row[1:] for row in rows] == TRUTH
-    assert [row[0] - rows[0][0] for row in rows] == [0, 1_000_000]
-    assert kind == "a" and answer["reused"] is False
-    assert [Fraction(value) for value in answer["rows"][0]] == [2, 10]
+        answer = release(client, house.request(house.table(source)))
+    assert answer["reused"] is False
+    assert numbers(answer) == [2, 10]
     assert spent(house, source) == 0
 
 
@@ -68,12 +82,12 @@ def test_a_second_release_over_the_same_table_runs_nothing_again(house: House) -
     request = house.request(house.table(house.video(LEVELS)))
     with house.engine.connect() as client:
         assert client.ask("X", request)[1]["Privid"]["Slots"] == 2
-        first, _ = release(client, request)
+        first = release(client, request)
         assert client.ask("X", request)[1]["Privid"]["Slots"] == 0
         begun = time.monotonic()
-        second, _ = release(client, request)
-        assert time.monotonic() - begun < 0.4  # the quantum, and little more
-    assert first == second == TRUTH
+        second = release(client, request)
+        assert time.monotonic() - begun < 0.6  # the allowance, and less than a slot would take
+    assert numbers(first) == numbers(second) == [2, 10]
     assert [job["slots"] for job in house.engine.events("job")][-2:] == [2, 0]
 
 
@@ -84,10 +98,12 @@ def test_a_protected_release_is_charged_before_it_begins_and_logged_when_answere
         shown = client.ask("X", request)[1]
         assert shown["Privid"]["Budget Remaining"] == 2 and shown["Privid"]["Frames Charged"] > 0 and shown["text"]
         assert spent(house, source) == 0
-        _, begun = client.ask("R", request)
+        begin(house, client, request)
         assert spent(house, source) == 1
         assert state(house, "charged first") == ["charged"]
-        _, answer = client.ask("D", {"handle": begun["handle"], "rows": [["2", "10"]]})
+        kind, body = client.receive()
+        answer = json.loads(body)
+        assert kind == "a" and state(house, "charged first") == ["answered"]
         assert client.ask("X", request)[1]["Privid"]["Budget Remaining"] == 1
     assert "epsilon 1 was charged" in answer["notice"]
     (stored,) = house.database.rows("SELECT answer FROM privid.release_log WHERE query = 'charged first'")
@@ -98,15 +114,14 @@ def test_an_identical_release_is_answered_again_with_the_same_rows_free_of_charg
     source = house.video(LEVELS)
     request = house.request(house.table(source, server=PROTECTED), reuse=True)
     with house.engine.connect() as client:
-        _, first = release(client, request)
-        begun = time.monotonic()
-        kind, again = client.ask("R", request)
-        took = time.monotonic() - begun
-        assert (kind, again["rows"], again["reused"]) == ("a", first["rows"], True)
-        assert took >= 0.1
+        first = release(client, request)
+        assert first["reused"] is False
+        again = release(client, request)
+        assert (again["rows"], again["reused"]) == (first["rows"], True)
         assert spent(house, source) == 1
-        # fresh noise, another epsilon, another program: each is another release
-        assert client.ask("R", {**request, "reuse": False})[0] == "r"
+        # fresh noise, another epsilon: each is another release
+        assert release(client, {**request, "reuse": False})["reused"] is False
+        assert spent(house, source) == 2
         with pytest.raises(Refused) as refused:
             client.ask("R", {**request, "epsilon": "0.5"})
         assert refused.value.sqlstate == "PV003"
@@ -115,10 +130,10 @@ def test_an_identical_release_is_answered_again_with_the_same_rows_free_of_charg
 def test_budget_that_is_spent_refuses_and_charges_nothing_more(house: House) -> None:
     source = house.video(LEVELS)
     request = house.request(house.table(source, server=PROTECTED), epsilon="1.5", query="spent")
-    with house.engine.connect() as client:
-        client.ask("R", request)
+    with house.engine.connect() as client, house.engine.connect() as other:
+        begin(house, client, request)
         with pytest.raises(Refused) as refused:
-            client.ask("R", request)
+            other.ask("R", request)
         assert refused.value.sqlstate == "PV003"
     assert spent(house, source) == Fraction(3, 2)
     assert wait_for(lambda: state(house, "spent") == ["failed"])  # the connection closed before its answer
@@ -134,20 +149,59 @@ def test_an_epsilon_that_cannot_be_granted_is_refused(house: House, epsilon: str
             assert refused.value.sqlstate == sqlstate and refused.value.body["hint"]
 
 
-def test_a_form_can_be_tried_without_anything_happening(house: House) -> None:
+MAXIMUM = {"name": "pg_catalog.max(float8)", "args": [{"e": "col", "rel": 1, "col": 2, "name": "v", "type": "float8", "loc": 30}],
+           "star": False, "distinct": False, "filter": None, "type": "float8", "loc": 7}
+
+
+def candidate(number: int, select: Any, *below: dict[str, Any], raw: bool = False) -> dict[str, Any]:
+    return {"number": number, "raw": raw, "select": select, "below": list(below)}
+
+
+def test_the_outermost_level_that_has_a_rule_is_the_release_and_choosing_costs_nothing(house: House) -> None:
     source = house.video(LEVELS)
-    request = house.request(house.table(source, server=PROTECTED), query="tried")
+    request = house.request(house.table(source, server=PROTECTED), query="chosen")
+    good = request.pop("select")
+    bad = {**good, "aggs": [MAXIMUM]}
+    refused = {"refused": "rows cannot be shown", "sqlstate": "PV001", "hint": "Count them.", "loc": 3}
     with house.engine.connect() as client:
-        assert client.ask("T", request) == ("t", {"accepted": True})
-        request["select"]["aggs"][0]["name"] = "pg_catalog.max(float8)"
-        _, answer = client.ask("T", request)
-    assert answer["accepted"] is False and answer["error"]["sqlstate"].startswith("PV")
-    assert state(house, "tried") == [] and spent(house, source) == 0
+        def chosen(tree: dict[str, Any]) -> Any:
+            kind, answer = client.ask("T", {**request, "candidate": tree})
+            assert kind == "t" and set(answer) == {"releases"}
+            return answer["releases"]
+
+        def why_not(tree: dict[str, Any]) -> str:
+            with pytest.raises(Refused) as told:
+                chosen(tree)
+            return f"{told.value.sqlstate} {told.value.body['message']}"
+
+        assert chosen(candidate(1, good, candidate(2, good))) == [1]
+        assert chosen(candidate(1, bad, candidate(2, good), candidate(3, good))) == [2, 3]
+        assert chosen(candidate(1, None, candidate(2, bad, candidate(3, good)), candidate(4, good))) == [3, 4]
+        assert chosen(candidate(1, refused, candidate(2, good))) == [2]
+        # the outermost refusal is told, unless that level was no release at all
+        assert why_not(candidate(1, bad)) == why_not(candidate(1, None, candidate(2, bad))) == "PV002 aggregate max(float8) has no rule"
+        assert why_not(candidate(1, refused, candidate(2, bad))) == "PV001 rows cannot be shown"
+        # a level that has raw rows of its own cannot be answered by the levels below it
+        assert why_not(candidate(1, bad, candidate(2, good), raw=True)) == "PV002 aggregate max(float8) has no rule"
+    assert state(house, "chosen") == [] and spent(house, source) == 0
 
 
-def test_an_answer_leaves_after_the_last_slot_and_a_quantum_not_before(house: House) -> None:
+def test_what_could_take_longer_than_the_session_allows_is_refused_before_the_charge(house: House) -> None:
+    source = house.video(LEVELS)
+    request = house.request(house.table(source, server={**PROTECTED, "quantum": "300ms"}), query="too long")
+    with house.engine.connect() as client:
+        for kind in "XR":
+            with pytest.raises(Refused) as refused:
+                client.ask(kind, {**request, "allowance": 100})
+            assert refused.value.sqlstate == "22023" and "privid.allowance is 0.1 s" in refused.value.body["message"]
+        assert client.ask("X", {**request, "allowance": 300})[1]["Privid"]["Allowance"] == 0.3
+    assert state(house, "too long") == [] and spent(house, source) == 0
+
+
+def test_an_answer_leaves_when_its_allowance_after_the_last_slot_is_over_not_before(house: House) -> None:
     request = house.request(house.table(house.video(LEVELS), server={"quantum": "300ms"}, end=FOUR))
     with house.engine.connect() as client:
+        assert client.ask("X", request)[1]["Privid"]["Allowance"] == 0.3
         begun = time.monotonic()
         release(client, request)
         assert time.monotonic() - begun >= SLOTS + 0.3
@@ -159,11 +213,11 @@ def test_an_answer_leaves_after_the_last_slot_and_a_quantum_not_before(house: Ho
 def test_two_releases_at_once_share_the_slots_of_their_common_chunks(house: House) -> None:
     request = house.request(house.table(house.video(LEVELS)))
     with house.engine.connect() as one, house.engine.connect() as other:
-        first = one.ask("R", request)[1]["handle"]
-        second = other.ask("R", request)[1]["handle"]
+        begin(house, one, request)
+        begin(house, other, request)
         one.close()  # whoever began may leave: the other's rows still come
-        assert [row[1:] for row in other.scan(second, 0, UNTRUSTED)] == TRUTH
-    assert first != second
+        kind, body = other.receive()
+        assert kind == "a" and numbers(json.loads(body)) == [2, 10]
     assert [(job["slots"], job["shared"]) for job in house.engine.events("job")][-2:] == [(2, 0), (0, 2)]
 
 
@@ -171,8 +225,8 @@ def test_a_program_that_fails_gives_default_rows_and_is_counted_for_the_owner(ho
     house.upload("fails", b"#!/bin/sh\necho '{}'; exit 1\n")
     source = house.video(LEVELS)
     with house.engine.connect() as client:
-        rows, _ = release(client, house.request(house.table(source, "fails")))
-    assert rows == [(0.0, "none")] * 2
+        assert numbers(release(client, house.request(house.table(source, "fails")))) == [2, 0]
+        assert [row[1:] for row in raw(client, house.table(source, "fails"))] == [(0.0, "none")] * 2
     camera = house.server(source)["name"]
 
     def counted() -> dict[str, int]:
@@ -188,13 +242,16 @@ def test_a_python_module_sees_its_chunk_and_where_it_stands(house: House) -> Non
     source = house.video(LEVELS)
     table = house.table(source, "module", timeout="3s", begin="2026-03-01 06:00:01+00", end="2026-03-01 06:00:02+00")
     with house.engine.connect() as client:
-        rows, _ = release(client, house.request(table))
+        rows = [row[1:] for row in raw(client, table)]
+        assert numbers(release(client, house.request(table))) == [1, 20]
     assert rows == [(20.0, f"{house.server(source)['name']} 2026-03-01T06:00:01+00:00")]
 
 
 def test_a_padded_table_has_max_rows_rows_in_every_chunk(house: House) -> None:
+    table = house.table(house.video(LEVELS), pad="on", max_rows="3")
     with house.engine.connect() as client:
-        rows, _ = release(client, house.request(house.table(house.video(LEVELS), pad="on", max_rows="3")))
+        assert numbers(release(client, house.request(table))) == [6, 10]
+        rows = [row[1:] for row in raw(client, table)]
     assert rows == [row for truth in TRUTH for row in (truth, (0.0, "none"), (0.0, "none"))]
 
 
@@ -202,23 +259,24 @@ def test_raw_access_gives_rows_and_can_never_be_released(house: House) -> None:
     source = house.video(LEVELS)
     table = house.table(source, server=PROTECTED)
     with house.engine.connect() as client:
-        _, begun = client.ask("W", {"tables": [table], "settings": {}})
-        assert [row[1:] for row in client.scan(begun["handle"], 0, UNTRUSTED)] == TRUTH
-        client.send("D", {"handle": begun["handle"], "rows": [["2", "10"]]})
+        rows = raw(client, table)
+        assert [row[1:] for row in rows] == TRUTH
+        assert [row[0] - rows[0][0] for row in rows] == [0, 1_000_000]
+        client.send("D", {"handle": "0", "rows": [["2", "10"]]})
         assert client.closed()
     assert spent(house, source) == 0
 
 
-def test_a_handle_belongs_to_its_connection_and_ends_when_dropped(house: House) -> None:
-    request = house.request(house.table(house.video(LEVELS)))
+def test_a_handle_belongs_to_its_connection_and_is_read_once(house: House) -> None:
+    table = house.table(house.video(LEVELS))
     with house.engine.connect() as one, house.engine.connect() as other:
-        handle = one.ask("R", request)[1]["handle"]
+        handle = one.ask("W", {"tables": [table], "settings": {}})[1]["handle"]
         with pytest.raises(Refused):
-            other.ask("D", {"handle": handle, "rows": [["2", "10"]]})
-        assert one.ask("Z", {"handle": handle})[0] == "z"
+            other.scan(handle, 0, UNTRUSTED)
+        assert [row[1:] for row in one.scan(handle, 0, UNTRUSTED)] == TRUTH
         with pytest.raises(Refused):
             one.scan(handle, 0, UNTRUSTED)
-        assert one.ask("X", request)[0] == "x"
+        assert one.ask("X", house.request(table))[0] == "x"
 
 
 def sandboxes(house: House) -> set[int]:
@@ -226,13 +284,12 @@ def sandboxes(house: House) -> set[int]:
     assert house.engine.process is not None
     found = set()
     for task in Path(f"/proc/{house.engine.process.pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            try:
-                command = Path(f"/proc/{child}/cmdline").read_bytes()
-                if b"bwrap" in command or b"nursery" in command:
-                    found.add(int(child))
-            except OSError:
-                pass
+        with suppress(OSError):  # a thread that ended meanwhile; its children are another's then
+            for child in (task / "children").read_text().split():
+                with suppress(OSError):
+                    command = Path(f"/proc/{child}/cmdline").read_bytes()
+                    if b"bwrap" in command or b"nursery" in command:
+                        found.add(int(child))
     return found
 
 
@@ -240,17 +297,16 @@ def test_closing_the_connection_kills_the_run_and_frees_its_slots(house: House) 
     source = house.video(LEVELS)
     request = house.request(house.table(source, "endless", server=PROTECTED, timeout="10s", end=FOUR), query="cancelled")
     with house.engine.connect() as client:
-        _, begun = client.ask("R", request)
-        client.send("S", {"handle": begun["handle"], "table": 0})
+        client.send("R", request)
         assert wait_for(lambda: bool(sandboxes(house)), 10)
-    assert wait_for(lambda: not sandboxes(house), 2)
+    assert wait_for(lambda: not sandboxes(house), 5)
     assert wait_for(lambda: state(house, "cancelled") == ["failed"])
     assert spent(house, source) == 1  # nothing is given back
     with house.engine.connect() as client:
         begun_at = time.monotonic()
-        rows, _ = release(client, house.request(house.table(source)))
+        answer = release(client, house.request(house.table(source)))
         assert time.monotonic() - begun_at < 10  # the reserved slots, twenty seconds, are free again
-    assert rows == TRUTH
+    assert numbers(answer) == [2, 10]
 
 
 def test_footage_that_changes_after_the_charge_is_an_error_at_the_public_deadline(house: House) -> None:
@@ -261,22 +317,34 @@ def test_footage_that_changes_after_the_charge_is_an_error_at_the_public_deadlin
         client.ask("X", request)
         content = path.read_bytes()
         begun = time.monotonic()
-        handle = client.ask("R", request)[1]["handle"]
+        begin(house, client, request)
         path.write_bytes(content[:-1] + b"x")
-        with pytest.raises(Refused) as refused:
-            client.scan(handle, 0, UNTRUSTED)
-        assert refused.value.sqlstate == "PV007"
-        assert "frames" not in str(refused.value.body)
+        refused = refusal(client)
+        assert refused["sqlstate"] == "PV007"
+        assert "frames" not in str(refused)
         assert time.monotonic() - begun >= SLOTS + 0.1
     assert state(house, "changed") == ["failed"]
     assert spent(house, source) == 1
+
+
+def test_who_leaves_while_an_error_waits_for_its_deadline_leaves_a_failed_release(house: House) -> None:
+    source = house.video(LEVELS)
+    request = house.request(house.table(source, server={**PROTECTED, "quantum": "3s"}), query="left")
+    path = house.engine.videos / source
+    with house.engine.connect() as client:
+        client.ask("X", request)
+        begin(house, client, request)
+        path.write_bytes(path.read_bytes()[:-1] + b"x")
+        time.sleep(2)  # the slots are over, the allowance is not
+        assert state(house, "left") == ["charged"]
+    assert wait_for(lambda: state(house, "left") == ["failed"], 2)
 
 
 def test_a_sandbox_that_fails_is_the_same_error_whatever_it_was(house: House) -> None:
     request = house.request(house.table(house.video(LEVELS), end=FOUR), query="broken")
     scratch = Path((house.engine.data / "engine.scratch").read_text().strip())
     with house.engine.connect() as client:
-        handle = client.ask("R", request)[1]["handle"]
+        begin(house, client, request)
 
         def broken() -> bool:
             for chunk in scratch.glob("job-*/chunk-3/chunk.json"):
@@ -286,9 +354,8 @@ def test_a_sandbox_that_fails_is_the_same_error_whatever_it_was(house: House) ->
             return False
 
         assert wait_for(broken)
-        with pytest.raises(Refused) as refused:
-            client.scan(handle, 0, UNTRUSTED)
-        assert refused.value.body["message"] == "the sandbox failed" and refused.value.sqlstate == "PV010"
+        refused = refusal(client)
+        assert refused["message"] == "the sandbox failed" and refused["sqlstate"] == "PV010"
     assert state(house, "broken") == ["failed"]
     assert house.engine.events("slot failed")
 

@@ -18,9 +18,9 @@ import pytest
 
 from privid.engine.cancel import Cancel
 from privid.engine.log import Log
-from privid.engine.server import Server
+from privid.engine.server import Server, listen
 from privid.engine.wire import LIMIT
-from tests.engine.client import HELLO, Client, EngineProcess, Refused, running
+from tests.engine.client import HELLO, Client, EngineProcess, Refused, running, wait_for
 from tests.engine.conftest import House
 
 LEVELS = [0] * 40
@@ -28,7 +28,9 @@ LEVELS = [0] * 40
 RAW_BYTES = [b"\0", b"\x05\0\0\0H{", struct.pack("<I", 0), struct.pack("<I", LIMIT + 1), b"GET / HTTP/1.0\r\n\r\n", b"\xff" * 64]
 MESSAGES: list[tuple[str, bytes]] = [
     ("R", b""), ("R", b"[]"), ("R", b"{}"), ("R", b"[" * 50_000), ("X", b'{"epsilon": NaN}'), ("X", b"\xff\xfe"), ("Q", b"{}"),
-    ("\0", b"{}"), ("S", b'{"handle": "0", "table": "0"}'), ("D", b'{"handle": []}'), ("K", b'{"kind": "view"}'),
+    ("\0", b"{}"), ("S", b'{"handle": "0", "table": "0"}'), ("S", b'{"handle": [], "table": 0}'), ("D", b'{"handle": "0"}'),
+    ("Z", b'{"handle": "0"}'), ("K", b'{"kind": "view"}'),
+    ("T", b'{"epsilon": "1", "tables": [], "settings": {}}'), ("T", b'{"tables": [], "settings": {}, "candidate": {"number": 1}}'),
     ("K", b'{"kind": "server", "server": 1}'), ("W", b'{"tables": {}}'), ("R", b'{"epsilon": "1", "tables": [1]}'),
     ("R", b'{"epsilon": "1", "tables": [{"name": "a"}]}'),
 ]
@@ -72,14 +74,14 @@ def test_nothing_is_served_before_hello_nor_any_long_message(house: House) -> No
 
 def test_a_message_that_is_as_long_as_allowed_is_read_and_a_longer_one_is_not(house: House) -> None:
     with house.engine.connect() as client:
-        client.send("Z", b'{"handle": "' + b"x" * (LIMIT - 20) + b'"}')
+        client.send("S", b'{"table": 0, "handle": "' + b"x" * (LIMIT - 27) + b'"}')
         assert client.receive()[0] == "E"
         client.socket.sendall(struct.pack("<I", LIMIT + 1))
         assert client.closed()
 
 
 @pytest.mark.parametrize(("change", "sqlstate"),
-                         [({"version": "0.0.1"}, "PV006"), ({"protocol": 2}, "PV006"), ({"database": "x"}, "PV004")])
+                         [({"version": "0.0.1"}, "PV006"), ({"protocol": 1}, "PV006"), ({"database": "x"}, "PV004")])
 def test_a_library_of_another_version_or_database_is_refused_with_a_hint(house: House, change: dict[str, object], sqlstate: str) -> None:
     with Client(house.engine.socket) as client:
         with pytest.raises(Refused) as refused:
@@ -153,7 +155,7 @@ class Echo:
 
 
 def test_connections_beyond_the_limit_are_told_so(tmp_path: Path) -> None:
-    server = Server(tmp_path / "s", os.getuid(), Echo, Log(io.StringIO()), limit=2)
+    server = Server(listen(tmp_path / "s", os.getuid()), os.getuid(), Echo, Log(io.StringIO()), limit=2)
     thread = threading.Thread(target=server.serve)
     thread.start()
     try:
@@ -171,7 +173,8 @@ def test_connections_beyond_the_limit_are_told_so(tmp_path: Path) -> None:
     finally:
         server.stop()
         thread.join(10)
-    assert not (tmp_path / "s").exists()
+    with socket.socket(socket.AF_UNIX) as late, pytest.raises(ConnectionRefusedError):
+        late.connect(str(tmp_path / "s"))
 
 
 @pytest.fixture
@@ -186,8 +189,8 @@ def test_sigterm_ends_an_engine_cleanly_in_the_middle_of_a_job(house: House, oth
         scratch = Path((other.data / "engine.scratch").read_text().strip())
         assert scratch.is_dir()
         with other.connect() as client:
-            handle = client.ask("R", request)[1]["handle"]
-            client.send("S", {"handle": handle, "table": 0})
+            client.send("R", request)
+            assert wait_for(lambda: bool(other.events("release charged")))
             begun = time.monotonic()
             assert other.stop() == 0
             assert time.monotonic() - begun < 8

@@ -106,7 +106,7 @@ def test_a_protected_camera_is_answered_with_epsilon_scale_and_error_and_charged
     releases = f"SELECT count(*) FROM privid.releases WHERE camera = '{desk.camera}'"
     assert desk.stack.run(releases) == [(0,)]
     answered = desk.query("SELECT COUNT(*) FROM levels;", "--epsilon", "0.5")
-    assert answered.returncode == 0 and "epsilon 0.5 was charged; count(*): scale 4, 95 % error ±12" in answered.stdout
+    assert answered.returncode == 0 and "epsilon 0.5 was charged; count(*): scale 4, 95 % error +/-12" in answered.stdout
     again = desk.query("SELECT COUNT(*) FROM levels;", "--epsilon", "0.5")
     assert re.findall(r"^ +(-?\d+)$", again.stdout, re.M) == re.findall(r"^ +(-?\d+)$", answered.stdout, re.M)  # from the log
     assert desk.stack.run(releases) == [(1,)]

@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 
-from privid.calculus import analyse
 from privid.errors import BudgetExhausted
 from privid.ledger import Claim, Ledger, Use
 from privid.ledger.recordings import Recording
 from privid.ledger.steps import Step, shares
 from privid.model import Camera, Grid, Key, Plan, Span, Table
-from tests.calculus.builders import count, request, select, table
+from tests.calculus.builders import analyse, count, request, select, table
 from tests.ledger.postgres import Database, camera, record
 
 LONG, SHORT, SIZE = 100, 10, 10

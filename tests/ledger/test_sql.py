@@ -274,7 +274,7 @@ def test_a_batch_is_taken_apart_at_its_semicolons(database: Database, text: str,
 
 
 def test_the_version_and_the_standby_state_are_told(database: Database) -> None:
-    assert database.ledger.extension_version() == "0.3.0"
+    assert database.ledger.extension_version() == "0.4.0"
     assert database.ledger.in_recovery() is False
 
 
@@ -342,7 +342,7 @@ def test_an_extension_of_0_1_0_is_upgraded_with_all_it_holds(server: Server, by_
         conn.execute("SELECT privid.create_mask('campus', 'benches', '{\"((0,0),(9,0),(9,9))\"}', '0.4s')")
         assert conn.execute("SELECT camera, name FROM privid.masks").fetchall() == [("campus", "benches")]
     ledger = Ledger(server.conninfo(name, "privid_engine"))
-    assert ledger.extension_version() == "0.3.0"
+    assert ledger.extension_version() == "0.4.0"
     assert ledger.remaining(one, [(10, 20)]) == HALF
     assert ledger.remaining(camera(files="b", r=4), [(10, 20)]) == HALF  # replaced since: placed by the time that was filled in
     assert ledger.register(camera("long", files="a", r=10)) == 1

@@ -273,6 +273,15 @@ def test_a_slot_that_comes_again_after_a_cancel_finds_another_child(warm: Trial)
         assert module.why_cold is None
 
 
+def test_children_of_a_program_that_was_dismissed_meanwhile_are_gone_though_nothing_else_happens(warm: Trial) -> None:
+    path = warm.scratch / "alone"
+    program = Program(path, install(b"import time\ntime.sleep(0.3)\ndef process(chunk): yield {'n': 1}\n", "alone", path))
+    warm.lane.announce(program, 3)
+    time.sleep(0.15)
+    warm.lane.dismiss(program)
+    assert wait_until_gone(warm.lane, 10) == []
+
+
 def test_a_program_that_is_dismissed_while_its_children_are_made_leaves_nothing_and_disturbs_nobody(warm: Trial) -> None:
     path = warm.scratch / "dismissed"
     program = Program(path, install(b"import time\ntime.sleep(0.3)\ndef process(chunk): yield {'n': 1}\n", "dismissed", path))

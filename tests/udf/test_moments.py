@@ -123,11 +123,19 @@ def test_argmax_gives_the_winner_of_each_cell_and_no_score() -> None:
     assert "within 9 of the largest" in told
 
 
-def test_keys_of_a_public_table_are_those_that_the_inner_query_returns() -> None:
+def test_every_key_of_the_plan_is_in_the_answer_in_its_order_and_no_other_is() -> None:
     output = Output("count(x)", "int8", Fraction(1), Fraction(0), Fraction(0), Fraction(0), Fraction(0), mechanism="exact", collects=(0,))
-    open_ = plan(output, ((None, "6"), (None, "7")), open=(0,))
-    rows: list[list[str | None]] = [["A", "6", "3"], ["B", None, "0"], ["A", "7", "1"]]
-    assert perturb(open_, rows) == [["A", "6", "3"], ["A", "7", "1"], ["B", "6", "0"], ["B", "7", "0"]]
+    keys = (("A", "6"), ("A", "7"), ("B", "6"), ("B", "7"))
+    rows: list[list[str | None]] = [["B", "6", "2"], ["A", "7", "1"], ["C", "6", "9"], ["A", "6", "3"], ["B", None, "5"]]
+    assert perturb(plan(output, keys), rows) == [["A", "6", "3"], ["A", "7", "1"], ["B", "6", "2"], ["B", "7", "0"]]
+
+
+def test_what_is_public_is_answered_as_the_plan_has_it() -> None:
+    last = Output("max(chunk)", "timestamptz", Fraction(1), Fraction(0), Fraction(0), Fraction(0), Fraction(0), mechanism="exact",
+                  public=("2026-03-01 06:00:09+00", None))
+    count = Output("count(*)", "int8", Fraction(1), Fraction(0), Fraction(0), Fraction(0), Fraction(0), mechanism="exact", collects=(0,))
+    both = Plan((), (last, count), (("a",), ("b",)), Fraction(0), "exact", "", {}, columns=(Collected(1),))
+    assert perturb(both, [["b", "4"]]) == [["a", "2026-03-01 06:00:09+00", "0"], ["b", None, "4"]]
 
 
 def test_exact_answers_are_as_postgresql_printed_them() -> None:

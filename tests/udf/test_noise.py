@@ -147,5 +147,5 @@ def test_a_sensitivity_off_the_grid_is_a_fault() -> None:
 
 def test_the_notice_tells_epsilon_scale_and_error() -> None:
     assert notice(plan(output(18), SUM)) == (
-        "epsilon 1 was charged; count(*): scale 18, 95 % error ±54; sum(range(v, 0, 999)): exact")
+        "epsilon 1 was charged; count(*): scale 18, 95 % error +/-54; sum(range(v, 0, 999)): exact")
     assert "exact" in notice(plan(output())) and "\n" not in notice(plan(output()))

@@ -57,7 +57,7 @@ class Differential:
         self.stack = stack
         self.tables = tables
         write_video(stack.videos / "verify.mp4", [0] * FRAMES, width=16, height=16)
-        stack.camera("verify_open", "verify.mp4", quantum="1ms", starts=STARTS.isoformat())
+        stack.camera("verify_open", "verify.mp4", starts=STARTS.isoformat())
         with stack.connect("privid") as connection:
             connection.execute("CREATE SCHEMA open; CREATE SCHEMA plain; GRANT ALL ON SCHEMA open, plain TO analyst")
         with stack.connect("analyst") as connection:
@@ -72,7 +72,8 @@ class Differential:
             self.connection.execute("SET search_path = plain, public; SET privid.reuse = off")
             for name in tables:  # every chunk runs now, and never again
                 self.connection.execute(f"SELECT count(*) FROM open.{name}".encode())
-        except BaseException:
+        except BaseException as error:
+            error.add_note(self.said_of_the_room())
             self.connection.close()
             raise
 
@@ -103,9 +104,16 @@ class Differential:
         with self.stack.connect("privid") as connection:
             connection.execute("DROP SERVER verify_open CASCADE; DROP SCHEMA open CASCADE; DROP SCHEMA plain CASCADE")
 
+    def said_of_the_room(self) -> str:
+        """The last lines about it in the engine's log."""
+        lines = (self.stack.layout.log / "engine.log").read_text().splitlines()
+        return "\n  ".join([line for line in lines if '"event": "room' in line][-3:])
+
     def compare(self, number: int) -> Comparison:
         """So many statements that are accepted."""
-        found, grammar = Comparison(), Grammar(self.rng, self.tables)
+        # where every chunk has rows, the first and the last chunk are those of the rows
+        padded = [name for name in self.tables if TABLES[name].pad]
+        found, grammar = Comparison(), Grammar(self.rng, self.tables, extremes=padded)
         while found.equal + len(found.different) < number:
             query = grammar.release()
             try:
@@ -117,7 +125,7 @@ class Differential:
                 released = self.connection.execute(query.over("open.").encode()).fetchall()
             except psycopg.Error as error:
                 if error.sqlstate not in ("PV001", "PV002", "22023"):
-                    found.different.append(f"{query.over('open.')}\n  {error}")
+                    found.different.append(f"{query.over('open.')}\n  {error}\n  {self.said_of_the_room()}")
                 found.refused += 1
                 continue
             ordinary = self.connection.execute(query.over("plain.", [a.sql() for a in query.aggs]).encode()).fetchall()
@@ -156,8 +164,11 @@ def compared(query: Query, released: list[tuple[Any, ...]], ordinary: list[tuple
 
 
 def won(released: list[tuple[Any, ...]], ordinary: list[tuple[Any, ...]]) -> str | None:
-    """Whether the winner is another than one of the best; a candidate that does not occur has the score 0."""
+    """Whether the winner is another than one of the best; a candidate that does not occur has the score 0. Where what is public leaves no
+    candidate at all, nobody wins."""
     scores = {row[0]: row[1] or 0 for row in ordinary}
+    if not released and not scores:
+        return None
     if len(released) != 1 or scores.get(released[0][0], 0) < max(scores.values(), default=0):
         return f"{released} won, of {scores}"
     return None

@@ -10,6 +10,8 @@ from .calculus_relations import TABLE, Relations
 
 __all__ = ["Agg", "Grammar", "Query"]
 
+EXTREMES = (("min", "chunk"), ("max", "chunk"), ("max", "date_trunc('second', chunk)"), ("min", "bin(chunk, '2 seconds')"))
+
 
 @dataclass(frozen=True)
 class Agg:
@@ -73,6 +75,8 @@ class Grammar(Relations):
     """Draws whole statements."""
 
     aggregates: Sequence[str] = ("count", "count value", "count distinct", "sum", "sum", "avg", "var")
+    #: tables of which the first and the last chunk are asked
+    extremes: Sequence[str] = ()
 
     def release(self, depth: int | None = None) -> Query:
         """A whole statement."""
@@ -87,6 +91,9 @@ class Grammar(Relations):
         listing = self.declare(below, keys, declared, forms) if self.chance(0.4) else None
         # what is written twice is released once
         aggs = tuple(dict.fromkeys(self.aggregate(below, forms) for _ in range(self.rng.choice((1, 1, 1, 2, 3)))))
+        if below.sql.strip("@") in self.extremes and self.chance(0.3):
+            aggs = (*aggs[:self.rng.choice((0, 1, 2))], Agg(*self.rng.choice(EXTREMES)))
+            forms.add("extreme")
         if len(aggs) > 1:
             forms.add("several aggregates")
         if listing is not None:
@@ -105,7 +112,7 @@ class Grammar(Relations):
         argmax = len(keys) == 1 and listing is None and aggs[0].fn in ("count", "sum") and self.chance(0.15)
         if argmax:
             aggs = aggs[:1]
-            forms = {f for f in forms if f not in ("several aggregates", *self.aggregates)} | {"argmax"}
+            forms = {f for f in forms if f not in ("several aggregates", "extreme", *self.aggregates)} | {"argmax"}
         return Query(head, tuple(dict.fromkeys(keys)), aggs, body, frozenset(forms | more), below.depth, argmax)
 
     def declare(self, below: Rel, keys: list[str], declared: list[str], forms: set[str]) -> tuple[str, Sequence[str]] | None:

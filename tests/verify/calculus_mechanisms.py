@@ -1,12 +1,13 @@
 """What a release adds noise to, and what one segment's change costs it: read off the plan, as the engine reads it.
 
 A count or a sum gets noise itself. An average is a noisy count and a noisy sum around the middle of the range; a variance has a noisy
-sum of squares besides. An argmax shows which candidate's noisy score is largest, so what counts is how far scores move apart.
+sum of squares besides. An argmax shows which candidate's noisy score is largest, so what counts is how far scores move apart. The first
+or last chunk is public: it is that of the chunks that are read, and so that of the rows where every chunk has some.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -15,7 +16,7 @@ from privid.model import Collected, Output, Plan
 
 from .calculus_grammar import Query
 
-__all__ = ["Answer", "Contest", "Noised", "Part", "change", "collected", "parts"]
+__all__ = ["Answer", "Contest", "Noised", "Part", "Public", "change", "collected", "parts", "public"]
 
 #: key -> what is collected for it
 Answer = dict[tuple[Any, ...], tuple[Any, ...]]
@@ -42,11 +43,38 @@ class Contest:
 Part = Noised | Contest
 
 
+@dataclass(frozen=True)
+class Public:
+    """A value for each key that is said to be the same whatever the video shows: the least or the greatest time of a chunk."""
+
+    column: int
+    values: Mapping[tuple[Any, ...], str | None]
+    greatest: bool
+
+    def contradicted(self, answer: Answer, full: bool) -> str | None:
+        """What PostgreSQL finds otherwise among the rows, if anything; `full`: every chunk that is read has some."""
+        for key, said in self.values.items():
+            found = answer[key][self.column] if key in answer else None
+            if found == said or (found is None and not full):
+                continue
+            if full or said is None or found is None or (found > said if self.greatest else found < said):
+                return f"{said}, but {found} under {key}"
+        return None
+
+
 def collected(plan: Plan, query: Query) -> list[str]:
-    """The columns of the inner query, after its keys."""
-    if not plan.columns:
-        return [a.sql() for a in query.aggs]
-    return [_column(c, query) for c in plan.columns]
+    """The columns of the inner query, after its keys; then what is public, as PostgreSQL has it."""
+    shown = [a.sql() for a, output in zip(query.aggs, plan.outputs, strict=True) if output.public is not None]
+    wanted = plan.columns or [Collected(i) for i, output in enumerate(plan.outputs) if output.public is None]
+    return [*(_column(c, query) for c in wanted), *(f"({sql})::text" for sql in shown)]
+
+
+def public(plan: Plan) -> list[tuple[Output, Public]]:
+    """What is said to be public, with where `collected` has put it."""
+    first = len(plan.columns) or sum(1 for output in plan.outputs if output.public is None)
+    said = [output for output in plan.outputs if output.public is not None]
+    return [(output, Public(first + i, dict(zip(plan.keys, output.public or (), strict=True)), output.label.startswith("max(")))
+            for i, output in enumerate(said)]
 
 
 def _column(wanted: Collected, query: Query) -> str:
@@ -64,7 +92,7 @@ def _column(wanted: Collected, query: Query) -> str:
 
 def parts(plan: Plan) -> list[list[Part]]:
     """For each output, what of it gets noise."""
-    return [_parts(output, plan, output.collects or (i,)) for i, output in enumerate(plan.outputs)]
+    return [_parts(output, plan, output.collects or (i,)) if output.public is None else [] for i, output in enumerate(plan.outputs)]
 
 
 def _parts(output: Output, plan: Plan, places: Sequence[int]) -> list[Part]:

@@ -15,9 +15,9 @@ from privid.ledger.steps import Step, Use, shares
 from privid.model import Plan
 
 from .calculus_grammar import Grammar, Query
-from .calculus_mechanisms import Answer, Part, change, collected, parts
+from .calculus_mechanisms import Answer, Part, change, collected, parts, public
 from .calculus_stand import Claim, NotOneRelease, Stand
-from .calculus_world import CAMERAS, TABLES, Pair, copy_text, fresh_pair, mutated
+from .calculus_world import CAMERAS, TABLES, Pair, World, copy_text, fresh_pair, mutated
 
 __all__ = ["Finding", "Searcher", "Tally"]
 
@@ -88,7 +88,7 @@ def levels(select: Any) -> int:
 def _from_levels(rel: Any) -> int:
     if rel["kind"] == "join":
         return max(_from_levels(rel["left"]), _from_levels(rel["right"]))
-    if rel["kind"] != "subquery" or [r["kind"] for r in rel["select"].get("from", ())] == ["values"]:
+    if rel["kind"] != "subquery" or [r["kind"] for r in rel["select"].get("from", ())] == ["rows"]:
         return 0  # VALUES with names for its columns is a subquery to PostgreSQL
     return 1 + levels(rel["select"])
 
@@ -103,7 +103,7 @@ class Searcher:
     def __init__(self, stand: Stand, seed: int, grammar: Grammar | None = None) -> None:
         self.stand = stand
         self.rng = random.Random(seed)
-        self.grammar = grammar or Grammar(self.rng)
+        self.grammar = grammar or Grammar(self.rng, extremes=tuple(TABLES))
         self.tally = Tally()
 
     # Claims
@@ -186,8 +186,13 @@ class Searcher:
                costs: list[Step]) -> tuple[Finding | None, float]:
         """Whether the pair is covered, and how near it comes."""
         plan, loss = claim.plan, Fraction(0)
-        if not plan.open and (strange := {*one, *other} - set(plan.keys)):
+        if strange := {*one, *other} - set(plan.keys):
             return Finding(query, pair, Fraction(0), Fraction(0), f"a key that is not in the answer: {strange}"), 1.0
+        for output, values in public(plan):
+            for world, answer in ((pair.before, one), (pair.after, other)):
+                wrong = values.contradicted(answer, full=_full(plan, world))
+                if wrong is not None:
+                    return Finding(query, pair, Fraction(0), Fraction(0), f"{output.label}, said to be public: {wrong}"), 1.0
         for output, pieces in zip(plan.outputs, noisy, strict=True):
             for part in pieces:
                 changed = change(one, other, part)
@@ -253,6 +258,11 @@ def _reductions(pair: Pair) -> list[Pair]:
 
 def _without(world: Any, table: str, chunk: int, rows: Any) -> Any:
     return {**world, table: (*world[table][:chunk], tuple(rows), *world[table][chunk + 1:])}
+
+
+def _full(plan: Plan, world: World) -> bool:
+    """Whether everything that is read has rows."""
+    return all(world[use.table.name][chunk * len(use.table.region_names) + region] for use in plan.uses for chunk, region in use.runs())
 
 
 def charged(plan: Plan, camera: str) -> Fraction:

@@ -1,7 +1,8 @@
 """Where the calculus is verified: a real PostgreSQL with the library, and in this process an engine that explains and nothing else.
 
-The statement passes the planner hook and the serialiser like any other; what the engine would be asked arrives here, is analysed by the
-calculus as it is in this process (or as a test has weakened it), and the plan is kept for comparison.
+The statement passes the planner hook and the serialiser like any other; what the engine would be asked arrives here, is judged as the
+engine judges it, with a room of its own, by the calculus as it is in this process (or as a test has weakened it), and the plan is kept
+for comparison.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import socket
 import tempfile
 import threading
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -28,12 +29,13 @@ from privid.cli.bootstrap import bootstrap
 from privid.cli.layout import Layout
 from privid.cli.library import copy_into
 from privid.cli.postgres import Postgres
-from privid.engine.definitions import Sources, make_table
+from privid.engine.definitions import Sources
+from privid.engine.judge import Judge
 from privid.engine.wire import Malformed, pack_json, parse_body, read_message
 from privid.errors import EngineUnavailable, PrividError
-from privid.ledger import make_evaluate
 from privid.ledger.pool import Pool
 from privid.model import Evaluate, Executable, Footage, Key, Mask, Plan, Region, Regions, Span, Table, VideoFile
+from privid.room import Room
 from privid.video.chunking import make_grid
 
 from .calculus_world import CAMERAS, COLUMNS, FPS, FRAMES, KIND, PUBLIC, SIZES, STARTS, TABLES
@@ -69,15 +71,32 @@ class Offers:
                        tuple(Region(region, site.strip(i)) for i, region in enumerate(site.regions)))
 
 
+class Remembering(Room):
+    """A room that is asked each question about chunks once."""
+
+    _known: dict[Any, list[Key]]
+
+    def evaluate(self, settings: Mapping[str, str]) -> Evaluate:
+        slow, known = super().evaluate(settings), self.__dict__.setdefault("_known", {})
+
+        def evaluate(expressions: Sequence[str], table: Table, span: Span, region: str = "", /) -> list[Key]:
+            key = (tuple(expressions), table.name, span, region, *sorted(settings.items()))
+            if key not in known:
+                known[key] = slow(expressions, table, span, region)
+            return known[key]  # type: ignore[no-any-return]
+
+        return evaluate
+
+
 class Explainer:
     """An engine that answers hello, checks of definitions, and whether and how a statement would be released."""
 
     def __init__(self, path: Path, conninfo: str) -> None:
         self.asked: list[tuple[dict[str, Any], Plan]] = []
         self.path = path
-        self.sources = Sources(lambda source, fps: _FOOTAGE, make_grid, lambda owner, name: _EXECUTABLE, Offers())
         self._pool = Pool(conninfo)
-        self._known: dict[Any, list[Key]] = {}
+        self.room = Remembering(path.parent, self._pool, lambda event, /, **fields: None)
+        self.judge = Judge(Sources(lambda source, fps: _FOOTAGE, make_grid, lambda owner, name: _EXECUTABLE, Offers()), self.room)
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.bind(str(path))
         path.chmod(0o777)
@@ -86,26 +105,9 @@ class Explainer:
 
     def close(self) -> None:
         self._socket.close()
+        self.room.close()
         self._pool.close()
         self.path.unlink(missing_ok=True)
-
-    def plan(self, request: dict[str, Any]) -> Plan:
-        return calculus.analyse(request, self.tables(request), Fraction(request["epsilon"]), self.evaluate(request))
-
-    def tables(self, request: dict[str, Any]) -> list[Table]:
-        return [make_table(table, index, self.sources) for index, table in enumerate(request["tables"])]
-
-    def evaluate(self, request: dict[str, Any]) -> Evaluate:
-        """By PostgreSQL, and once for each question."""
-        slow = make_evaluate(self._pool, request["settings"])
-
-        def evaluate(expressions: Sequence[str], table: Table, span: Span, region: str = "", /) -> list[Key]:
-            key = (tuple(expressions), table.name, span, region)
-            if key not in self._known:
-                self._known[key] = slow(expressions, table, span, region)
-            return self._known[key]
-
-        return evaluate
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
@@ -132,13 +134,9 @@ class Explainer:
         if kind == "K":
             return pack_json("k", {"notices": []})
         if kind == "T":
-            try:
-                self.plan(body)
-            except PrividError as error:
-                return pack_json("t", {"accepted": False, "error": error.as_message()})
-            return pack_json("t", {"accepted": True})
+            return pack_json("t", {"releases": self.judge.choose(body)})
         if kind == "X":
-            plan = self.plan(body)
+            plan = self.judge.judge(body).plan
             self.asked.append((body, plan))
             shown, lines = calculus.explain(plan, frames_charged=0, budget_remaining=None, slots=0, seconds=0.0)
             return pack_json("x", {"Privid": shown, "text": lines})

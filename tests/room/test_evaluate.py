@@ -1,4 +1,4 @@
-"""Expressions over trusted columns give the text that a session with the same settings would show."""
+"""Expressions over trusted columns give, in the room, the text that a session of the served database would show."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from fractions import Fraction
 import pytest
 
 from privid.errors import InvalidValue
-from privid.ledger import make_evaluate
-from privid.ledger.evaluate import chunk_moments
 from privid.model import Executable, Grid, Table
-from tests.ledger.postgres import Database, camera
+from privid.room.evaluate import chunk_moments, make_evaluate
+from privid.room.pool import RoomPool
+from tests.ledger.postgres import Server, camera
 
 
 def table(count: int = 10, fps: Fraction = Fraction(10), size: int = 3, step: int = 7) -> Table:
@@ -19,7 +19,7 @@ def table(count: int = 10, fps: Fraction = Fraction(10), size: int = 3, step: in
                  Executable("x", "0" * 64, b""), Fraction(1), 1, False)
 
 
-EXPRESSIONS = ["chunk", "date_trunc('hour', chunk)", "privid.day(chunk)", "extract(dow FROM chunk)", "chunk > '2026-03-01 06:00:02+00'",
+EXPRESSIONS = ["chunk", "date_trunc('hour', chunk)", "{schema}.day(chunk)", "extract(dow FROM chunk)", "chunk > '2026-03-01 06:00:02+00'",
                "region", "nullif(region, '')", "chunk - timestamptz '2026-01-01 00:00+00'", "chunk::date",
                "extract(epoch FROM chunk)::float8 / 3", "to_char(chunk, 'YYYY \"100 %s\" HH24')", "'%s %% $1'::text", "ARRAY[chunk, NULL]"]
 
@@ -29,14 +29,14 @@ EXPRESSIONS = ["chunk", "date_trunc('hour', chunk)", "privid.day(chunk)", "extra
     {"TimeZone": "Asia/Kathmandu", "DateStyle": "German, DMY", "IntervalStyle": "iso_8601", "extra_float_digits": "0"},
     {"timezone": "America/New_York", "datestyle": "SQL, DMY", "intervalstyle": "postgres_verbose"}],
     ids=lambda s: s.get("TimeZone", "other"))
-def test_values_read_as_the_output_functions_write_them(database: Database, settings: dict[str, str]) -> None:
+def test_values_read_as_the_served_database_writes_them(pool: RoomPool, served_server: Server, settings: dict[str, str]) -> None:
     people = table()
-    rows = make_evaluate(database.ledger.pool, settings)(EXPRESSIONS, people, (2, 9))
-    with database.connect("ana") as conn:
+    rows = make_evaluate(pool, settings)([e.replace("{schema}", "room") for e in EXPRESSIONS], people, (2, 9))
+    with served_server.connect("prepared", "ana") as conn:
         for name, value in settings.items():
             conn.execute("SELECT set_config(%s, %s, false)", (name, value))
         for chunk, row in zip(range(2, 9), rows, strict=True):
-            selected = ", ".join(f"format('%s', ({expression}))" for expression in EXPRESSIONS)
+            selected = ", ".join(f"format('%s', ({expression}))" for expression in EXPRESSIONS).replace("{schema}", "privid")
             moment = people.camera.moment(people.grid.frames(chunk)[0])
             conn.execute("CREATE TEMP TABLE one AS SELECT %s::timestamptz AS chunk, ''::text AS region", (moment,))
             expected = conn.execute(f"SELECT {selected} FROM one".encode()).fetchone()
@@ -51,30 +51,34 @@ def test_moments_of_chunks_are_those_of_the_table(fps: Fraction) -> None:
     assert chunk_moments(people, (3, 280)) == [people.chunk_microseconds(chunk) for chunk in range(3, 280)]
 
 
-def test_a_hundred_thousand_chunks_take_a_moment(database: Database) -> None:
+def test_a_hundred_thousand_chunks_take_a_moment(pool: RoomPool) -> None:
     people = table(count=100_000)
-    evaluate = make_evaluate(database.ledger.pool, {"TimeZone": "Europe/Berlin"})
+    evaluate = make_evaluate(pool, {"TimeZone": "Europe/Berlin"})
     began = time.monotonic()
-    rows = evaluate(["privid.hour(chunk)", "chunk < '2026-03-02'"], people, (0, 100_000))
+    rows = evaluate(["room.hour(chunk)", "chunk < '2026-03-02'"], people, (0, 100_000))
     assert len(rows) == 100_000 and rows[0] == ("2026-03-01 07:00:00+01", "t") and len(set(rows)) > 10
     assert time.monotonic() - began < 10
 
 
-def test_an_expression_that_fails_is_refused_with_what_postgresql_said(database: Database) -> None:
-    evaluate = make_evaluate(database.ledger.pool, {})
+def test_an_expression_that_fails_is_refused_with_what_postgresql_said(pool: RoomPool) -> None:
+    evaluate = make_evaluate(pool, {})
     with pytest.raises(InvalidValue, match='"fortnight" not recognized'):
         evaluate(["date_trunc('fortnight', chunk)"], table(), (0, 5))
     assert evaluate(["1"], table(), (0, 2)) == [("1",), ("1",)]
 
 
-def test_an_expression_cannot_write_or_leave_settings_behind(database: Database) -> None:
-    evaluate = make_evaluate(database.ledger.pool, {"TimeZone": "Asia/Kathmandu"})
+def test_an_expression_cannot_write_or_leave_settings_behind(pool: RoomPool) -> None:
+    evaluate = make_evaluate(pool, {"TimeZone": "Asia/Kathmandu"})
+    with pool.public() as conn:
+        conn.execute("CREATE SEQUENCE room.counter")
     with pytest.raises(InvalidValue, match="read-only"):
-        evaluate(["nextval('privid.recordings_id_seq')"], table(), (0, 1))
+        evaluate(["pg_catalog.nextval('room.counter')"], table(), (0, 1))
+    with pool.public() as conn:
+        conn.execute("DROP SEQUENCE room.counter")
     evaluate(["chunk"], table(), (0, 1))
-    with database.ledger.pool.connection() as conn:
+    with pool.public() as conn:
         assert conn.execute("SHOW TimeZone").fetchone() == ("UTC",)
 
 
-def test_nothing_to_evaluate_gives_an_empty_key_per_chunk(database: Database) -> None:
-    assert make_evaluate(database.ledger.pool, {})([], table(), (2, 5)) == [(), (), ()]
+def test_nothing_to_evaluate_gives_an_empty_key_per_chunk(pool: RoomPool) -> None:
+    assert make_evaluate(pool, {})([], table(), (2, 5)) == [(), (), ()]

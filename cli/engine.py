@@ -1,0 +1,212 @@
+"""Runs the engine beside an existing PostgreSQL, in the foreground: what a systemd unit starts.
+
+It runs on the server's machine, as root where programs of analysts shall each have a user and
+control groups of their own. Before it begins it looks whether the server is ready for it
+(extension, preloaded library, versions, login). --print-unit prints a unit for systemd that runs it
+with the options given. An embedded stack (privid up) has an engine already.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pwd
+import socket
+import struct
+from pathlib import Path
+
+from psycopg import errors
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+import privid
+
+from .layout import Account, Layout
+from .notify import announce
+from .options import dsn_option
+from .outside import readiness
+from .target import Connection, Target, names_a_server, value
+from .terminal import CommandFailed
+from .unit import unit_file, usual_socket
+
+__all__ = ["SUMMARY", "arguments", "run"]
+
+SUMMARY = "run the engine beside an existing PostgreSQL, in the foreground"
+
+#: Linux's limit for the path of a Unix socket, without the closing zero
+_SOCKET_PATH = 107
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--data", metavar="DIR", type=Path, required=True,
+                        help="directory of the engine's own: the mark of the ledger, and what "
+                             "programs found; made if it does not exist")
+    parser.add_argument("--videos", metavar="DIR", type=Path, required=True,
+                        help="directory that cameras read from")
+    dsn_option(parser, "the database, and the role privid_engine (default: as PostgreSQL's own "
+                       "variables say)")
+    parser.add_argument("--socket", metavar="PATH", type=Path, default=None,
+                        help="where to listen, the same as privid.socket in postgresql.conf "
+                             f"(default: {usual_socket('DATABASE')})")
+    parser.add_argument("--peer", metavar="USER", default=None,
+                        help="operating-system user that the server runs as (default: found out)")
+    parser.add_argument("--lanes", metavar="N", type=_lanes, default=None,
+                        help="programs that run at the same time (default: one per core but one)")
+    parser.add_argument("--cold", action="store_true",
+                        help="start every program from nothing, also where it could start warm")
+    parser.add_argument("--print-unit", action="store_true",
+                        help="print a unit for systemd, and do nothing else")
+
+
+def _lanes(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 512:
+        raise argparse.ArgumentTypeError(f'"{text}" is not a number from 1 to 512')
+    return int(text)
+
+
+def run(options: argparse.Namespace) -> int:
+    data, videos = options.data.absolute(), options.videos.absolute()
+    places = ["--data", str(data), "--videos", str(videos)]
+    more = [*(["--lanes", str(options.lanes)] if options.lanes else []),
+            *(["--cold"] if options.cold else [])]
+    if options.print_unit:
+        path = options.socket or usual_socket(_database(options.dsn))
+        given = {"--dsn": options.dsn, "--socket": options.socket, "--peer": options.peer}
+        words = [str(word) for pair in given.items() if pair[1] is not None for word in pair]
+        print(unit_file([*places, *words, *more], data, videos, path), end="")
+        return 0
+    if options.dsn is None and not names_a_server():
+        raise _unnamed("Give it with --dsn 'dbname=cameras user=privid_engine', or with PGDATABASE "
+                       "and PGUSER.")
+    with Target(None, options.dsn or "").connect() as connection:
+        _check_ready(connection)
+        peer = _peer(options.peer, connection)
+        path = _socket(options.socket, connection)
+        conninfo = _settled(connection)
+    _prepare(data, videos, path, peer)
+    for name in [name for name in os.environ if name.startswith("PG")]:
+        del os.environ[name]  # conninfo has all of it; what the engine starts shall not see it
+    announce(path)
+    from privid.engine.__main__ import main as serve  # it loads everything; others start without
+
+    return serve([*places, "--socket", str(path), "--conninfo", conninfo,
+                  "--peer-uid", str(peer.uid), *more])
+
+
+def _database(dsn: str | None) -> str:
+    """The name of the database without a connection, as far as that can be told."""
+    found = conninfo_to_dict(dsn or "").get("dbname") or os.environ.get("PGDATABASE")
+    if not found:
+        raise _unnamed("Give dbname in --dsn, or say with --socket where to listen.")
+    return str(found)
+
+
+def _unnamed(hint: str) -> CommandFailed:
+    return CommandFailed("it is not said which database the engine serves", hint)
+
+
+def _check_ready(connection: Connection) -> None:
+    for finding in readiness(connection):
+        if finding.level == "FAIL":
+            raise CommandFailed(f"{finding.subject}: {finding.detail}", finding.remedy)
+    loaded = value(connection, "SELECT privid.library_version()")
+    if loaded != privid.__version__:
+        raise CommandFailed(f"the server has loaded the library of version {loaded}, but this "
+                            f"engine has version {privid.__version__}",
+                            "Run privid install of this package, restart the server, and run ALTER "
+                            "EXTENSION privid UPDATE; or start the engine of the server's version.")
+    if not value(connection, "SELECT pg_has_role('privid_engine', 'MEMBER')"):
+        raise CommandFailed(f'role "{connection.info.user}" cannot act as the engine',
+                            "Connect as privid_engine, which a superuser lets in with ALTER ROLE "
+                            "privid_engine LOGIN and a line in pg_hba.conf.")
+
+
+def _peer(given: str | None, connection: Connection) -> Account:
+    """Whom the server runs as: as said, as the connection's other end, or as its data's owner."""
+    if given is not None:
+        try:
+            return Account.of(int(given) if given.isdigit() else pwd.getpwnam(given).pw_uid)
+        except KeyError:
+            raise CommandFailed(f'there is no user "{given}"', "Give the user that the server runs "
+                                "as, for example postgres.") from None
+    with socket.socket(fileno=os.dup(connection.pgconn.socket)) as end:
+        if end.family == socket.AF_UNIX:
+            credentials = end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+            return Account.of(struct.unpack("3i", credentials)[1])
+    directory = _setting(connection, "data_directory")
+    try:
+        return Account.of(Path(directory or "/nonexistent").stat().st_uid)
+    except OSError:
+        raise CommandFailed("could not find out which user the server runs as",
+                            "Say it with --peer postgres, or connect by the server's socket: "
+                            "host=/run/postgresql.") from None
+
+
+def _socket(given: Path | None, connection: Connection) -> Path:
+    """Where to listen: as said, as the server's setting says to who may read it, or as usual."""
+    wanted = _setting(connection, "privid.socket")
+    if given is None and wanted:
+        return Path(wanted)
+    path = given.absolute() if given is not None else usual_socket(connection.info.dbname)
+    if wanted and Path(wanted) != path:
+        raise CommandFailed(f'the server looks for the engine at "{wanted}", not at "{path}"',
+                            "Give --socket the path that privid.socket has in postgresql.conf.")
+    return path
+
+
+def _setting(connection: Connection, name: str) -> str | None:
+    """A setting that only superusers and their like may read; None for others."""
+    try:
+        return value(connection, "SELECT current_setting(%s, true)", name) or None
+    except errors.InsufficientPrivilege:
+        return None
+
+
+def _settled(connection: Connection) -> str:
+    """The connection as it was made, whatever service or variable said so, to make more of it."""
+    found = {option.keyword.decode(): option.val.decode() for option in connection.pgconn.info
+             if option.val is not None and option.val != option.compiled}
+    return make_conninfo(**{name: value for name, value in found.items()
+                            if name not in ("service", "servicefile")})
+
+
+def _prepare(data: Path, videos: Path, path: Path, peer: Account) -> None:
+    """Directories that are missing, where they may be made."""
+    if Layout(data).exists:
+        raise CommandFailed(f'directory "{data}" holds an embedded stack',
+                            "It has an engine of its own; give another directory with --data.")
+    if not videos.is_dir():
+        raise CommandFailed(f'video directory "{videos}" does not exist',
+                            "Create it, or give another one with --videos.")
+    if len(os.fsencode(path)) > _SOCKET_PATH:
+        raise CommandFailed(f'the path of the socket is too long: "{path}"',
+                            "Choose a shorter one with --socket.")
+    try:
+        data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for name in ("cache", "state"):
+            (data / name).mkdir(mode=0o700, exist_ok=True)
+        if path == usual_socket(path.parent.name):
+            path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    except OSError as error:
+        raise CommandFailed(f'could not create "{error.filename}": {error.strerror}',
+                            "Choose a place that you may write to with --data or --socket, or run "
+                            "the engine as root.") from None
+    if not path.parent.is_dir():
+        raise CommandFailed(f'directory "{path.parent}" does not exist',
+                            "Create it, or choose another place with --socket.")
+    for place, option in ((data / "state", "--data"), (path.parent, "--socket")):
+        if not os.access(place, os.W_OK | os.X_OK):
+            raise CommandFailed(f'could not write to "{place}": permission denied',
+                                f"Choose a place of your own with {option}, or run the engine as "
+                                "root.")
+    if not _enters(peer, path.parent):
+        raise CommandFailed(f'the server, which runs as user {peer.uid}, cannot reach '
+                            f'"{path.parent}"',
+                            "Choose a place with --socket and privid.socket whose directories "
+                            "everybody may enter.")
+
+
+def _enters(peer: Account, directory: Path) -> bool:
+    if peer.is_self or os.geteuid() == 0:
+        return peer.reaches(directory)
+    # nobody else can ask in his place: only what is closed to the group and to all is out of reach
+    return all(folder.stat().st_mode & 0o011 for folder in (directory, *directory.parents))

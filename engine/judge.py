@@ -1,0 +1,154 @@
+"""From a request to what may be released: definitions, calculus, the inner query and its allowance. Nothing is charged, nothing runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from privid import calculus
+from privid.errors import BudgetExhausted, InvalidValue, NoRule, RawRows
+from privid.model import Camera, Plan, Table
+from privid.quantities import parse_number
+from privid.room import Bound, Inner, Room, bound, inner_query
+from privid.udf import noise
+
+from .compute import allowance_of, margin_of
+from .definitions import Sources, make_table
+from .timetable import nanoseconds
+from .wire import Malformed
+
+__all__ = ["Judge", "Judged", "settings_of", "text_of"]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A release that the calculus has accepted."""
+
+    plan: Plan
+    tables: Sequence[Table]
+    inner: Inner
+    settings: dict[str, str]
+    #: seconds after the last slot at which the answer leaves: the most that computing it can take, by public sizes, and a quantum at least
+    allowance: Fraction
+
+    @property
+    def protected(self) -> bool:
+        """Whether any camera that is read protects anything: otherwise errors may be told."""
+        return any(use.table.camera.r for use in self.plan.uses)
+
+
+class Judge:
+    def __init__(self, sources: Sources, room: Room) -> None:
+        self._sources = sources
+        self._room = room
+
+    def judge(self, request: dict[str, Any]) -> Judged:
+        """What a release may change and what hides it, or why it is refused."""
+        return self._judge(request, request.get("select"), self.tables(request), settings_of(request))
+
+    def choose(self, request: dict[str, Any]) -> list[int]:
+        """Which of several levels are the releases: the outermost that has a rule; else, all those below it."""
+        return self._chosen(request, request.get("candidate"), self.tables(request), settings_of(request))
+
+    def _chosen(self, request: dict[str, Any], candidate: Any, tables: list[Table], settings: dict[str, str]) -> list[int]:
+        if not isinstance(candidate, dict) or not isinstance(candidate.get("number"), int) or not isinstance(candidate.get("below"), list):
+            raise Malformed("candidate without a number, or without those below it")
+        below, refusal = candidate["below"], None
+        if candidate.get("select") is not None:
+            try:
+                self._judge(request, candidate["select"], tables, settings)
+            except (NoRule, RawRows) as error:
+                refusal = error
+            else:
+                return [candidate["number"]]
+        if refusal is not None and (candidate.get("raw") is True or not below):
+            raise refusal
+        try:
+            return [number for one in below for number in self._chosen(request, one, tables, settings)]
+        except (NoRule, RawRows) as error:
+            raise refusal or error from None
+
+    def _judge(self, request: dict[str, Any], select: Any, tables: list[Table], settings: dict[str, str]) -> Judged:
+        epsilon = parse_number(text_of(request, "epsilon"), "privid.epsilon")
+        if epsilon <= 0:
+            raise InvalidValue(f"privid.epsilon must be positive, but is {text_of(request, 'epsilon')}",
+                               hint="Set what each release may consume, for example SET privid.epsilon = 0.1.")
+        parsed = calculus.parse_select(select)
+        plan = calculus.analyse(parsed, settings, tables, epsilon, self._room.evaluate(settings),
+                                self._room.public_rows(settings))
+        if plan.epsilon:
+            _check_budget(plan, text_of(request, "epsilon"), epsilon)
+        for output in plan.outputs:
+            if output.scale:
+                noise.float_scale(output)  # refuses noise that could not be exact, before it is charged
+        inner = inner_query(parsed, plan.columns, tables)
+        if plan.reads:
+            self._room.rehearse(inner, tables, plan.uses)
+        quantum = max((use.table.camera.quantum for use in plan.uses), default=Fraction(0))
+        allowance = Fraction(0)
+        if plan.reads:
+            needed = bound(parsed, plan.columns, tables, plan.uses, room=self._room.premises)
+            _check_space(needed)
+            allowance = allowance_of(needed.seconds + margin_of(plan), quantum)
+        _check_allowance(allowance, request)
+        return Judged(plan, tables, inner, settings, allowance)
+
+    def tables(self, request: dict[str, Any]) -> list[Table]:
+        given = request.get("tables")
+        if not isinstance(given, list) or not all(isinstance(table, dict) for table in given):
+            raise Malformed("request without tables")
+        return [make_table(table, index, self._sources) for index, table in enumerate(given)]
+
+
+def _check_budget(plan: Plan, shown: str, epsilon: Fraction) -> None:
+    cameras: dict[str, Camera] = {use.table.camera.name: use.table.camera for use in plan.uses}
+    for camera in cameras.values():
+        if camera.r and epsilon > camera.epsilon:
+            raise BudgetExhausted(f'privid.epsilon is {shown}, but camera "{camera.name}" has a budget of '
+                                  f"{float(camera.epsilon):g} in all", hint=f"SET privid.epsilon = {float(camera.epsilon):g} or less.")
+
+
+#: bytes that the inner query of one release may need: of memory, and of files (the room's temp_file_limit)
+MAX_MEMORY, MAX_FILES = 4 << 30, 8 << 30
+
+
+def _check_space(needed: Bound) -> None:
+    """Refuses what could fail for want of memory or disk: that it fails would show what the video shows."""
+    for what, size, limit in (("memory", needed.memory, MAX_MEMORY), ("files", needed.files, MAX_FILES)):
+        if size > limit:
+            raise InvalidValue(f"computing this release could take {size / (1 << 30):.1f} GB of {what}, but the limit is {limit >> 30} GB",
+                               detail="The size is a bound: rows that the chunks can have, and lengths of text.",
+                               hint="Choose fewer chunks or a smaller max_rows, or group by a boolean, an enum or a number, not by text.")
+
+
+def _check_allowance(allowance: Fraction, request: dict[str, Any]) -> None:
+    limit = request.get("allowance")
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit <= 0:
+        raise Malformed("allowance is not a number of milliseconds")
+    needed = -(-nanoseconds(allowance) // 1_000_000)
+    if needed > limit:
+        raise InvalidValue(f"computing this release could take {_seconds(needed)}, but privid.allowance is {_seconds(limit)}",
+                       detail="The time is a bound by public sizes: rows that the chunks can have, lengths of text, and the "
+                              "expressions of the statement.",
+                       hint=f"SET privid.allowance = '{-(-needed // 1000)}s', or choose fewer chunks, a smaller max_rows or "
+                            "simpler expressions.")
+
+
+def _seconds(milliseconds: int) -> str:
+    return f"{milliseconds / 1000:g} s"
+
+
+def settings_of(request: dict[str, Any]) -> dict[str, str]:
+    settings = request.get("settings")
+    if not isinstance(settings, dict) or not all(isinstance(value, str) for value in settings.values()):
+        raise Malformed("settings are not text")
+    return settings
+
+
+def text_of(request: dict[str, Any], name: str) -> str:
+    value = request.get(name)
+    if not isinstance(value, str):
+        raise Malformed(f"{name} is not text")
+    return value

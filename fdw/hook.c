@@ -1,0 +1,126 @@
+/*
+ * hook.c: the planner hook. Nothing but releases gets past it.
+ *
+ * Every statement passes here once, after views and rules are expanded. One
+ * that mentions a table of a camera is rewritten (levels.c, split.c): where it
+ * aggregates raw rows stands a scan of a release instead, and all else of it is
+ * ordinary SQL over released values.
+ */
+#include "privid.h"
+
+#include "nodes/nodeFuncs.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/paths.h"
+#include "optimizer/planner.h"
+
+static planner_hook_type previous_planner = NULL;
+static set_rel_pathlist_hook_type previous_pathlist = NULL;
+
+/* Does a table of a camera occur anywhere in this tree? */
+static bool
+MentionsPrividWalker(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, RangeTblEntry))
+		return IsPrividEntry((RangeTblEntry *) node);
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, MentionsPrividWalker, context, QTW_EXAMINE_RTES_BEFORE);
+	return expression_tree_walker(node, MentionsPrividWalker, context);
+}
+
+/* The same for a whole query. */
+bool
+MentionsPrivid(Query *query)
+{
+	return MentionsPrividWalker((Node *) query, NULL);
+}
+
+/* The statement with its releases in place, or with its tables marked for an owner who reads them raw. */
+static Query *
+Rewrite(Query *parse, Statement *statement, bool raw)
+{
+	parse = copyObject(parse);
+	if (raw)
+		ApproveRawStatement(parse, statement->source);
+	else
+		ProcessQuery(parse, statement);
+	return parse;
+}
+
+/*
+ * Rewrite and plan, one level deeper: whatever is evaluated meanwhile is not the
+ * client's own statement. Whether the client may read raw is asked before.
+ */
+static PlannedStmt *
+CallPlanner(Query *original, const char *source, int options, ParamListInfo params, Statement *statement)
+{
+	PlannedStmt *stmt = NULL;
+	bool		mentions = MentionsPrivid(original);
+	bool		raw = mentions && !LacksRaw(original);
+
+	statement_depth++;
+	PG_TRY();
+	{
+		Query	   *parse = mentions ? Rewrite(original, statement, raw) : original;
+
+		stmt = previous_planner ? previous_planner(parse, source, options, params)
+			: standard_planner(parse, source, options, params);
+	}
+	PG_FINALLY();
+	{
+		statement_depth--;
+	}
+	PG_END_TRY();
+	return stmt;
+}
+
+/*
+ * Rewrite and plan. The tables inside releases are added to the plan's range
+ * table, so that the executor checks permissions on them and takes their locks
+ * as for any other.
+ */
+static PlannedStmt *
+PrividPlanner(Query *parse, const char *source, int options, ParamListInfo params)
+{
+	Statement	statement = {.source = source,.params = params};
+	PlannedStmt *stmt = CallPlanner(parse, source, options, params, &statement);
+	ListCell   *lc;
+
+	foreach(lc, statement.entries)
+	{
+		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
+
+		stmt->rtable = lappend(stmt->rtable, rte);
+		stmt->relationOids = lappend_oid(stmt->relationOids, rte->relid);
+	}
+	return stmt;
+}
+
+/*
+ * A release has one path: the custom scan. It is known by what split.c put
+ * into its range table entry, where the parser never puts anything.
+ */
+static void
+PrividPathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
+{
+	if (rte->rtekind == RTE_FUNCTION && rte->values_lists != NIL)
+	{
+		rel->pathlist = NIL;
+		rel->partial_pathlist = NIL;
+		rel->consider_parallel = false;
+		add_path(rel, MakeReleasePath(root, rel, rte->values_lists));
+	}
+	if (previous_pathlist)
+		previous_pathlist(root, rel, rti, rte);
+}
+
+/* Called once, when the library is preloaded. */
+void
+InstallPlannerHook(void)
+{
+	previous_planner = planner_hook;
+	planner_hook = PrividPlanner;
+	previous_pathlist = set_rel_pathlist_hook;
+	set_rel_pathlist_hook = PrividPathlist;
+}

@@ -1,0 +1,138 @@
+/*
+ * request.c: what the engine is asked, as one JSON object (docs/protocol.md).
+ */
+#include "writer.h"
+
+#include "commands/dbcommands.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/numeric.h"
+#include "utils/fmgrprotos.h"
+
+/* Constants are written as the room will read them, whatever the session says. */
+static void
+PinTextForms(void)
+{
+	static const char *const settings[][2] = {
+		{"extra_float_digits", "1"},
+		{"DateStyle", "ISO, MDY"},
+		{"IntervalStyle", "postgres"},
+		/* conditions of children of a public table are nobody's to evaluate here */
+		{"constraint_exclusion", "off"},
+	};
+
+	for (int i = 0; i < lengthof(settings); i++)
+		(void) set_config_option(settings[i][0], settings[i][1], PGC_USERSET, PGC_S_SESSION,
+								 GUC_ACTION_SAVE, true, 0, false);
+}
+
+/* {"refused": ...} in the place of a whole level */
+static void
+WriteRefusedLevel(Writer *w, const Refusal *refusal)
+{
+	appendStringInfoChar(&w->out, '{');
+	AppendJsonString(&w->out, "refused", refusal->message);
+	AppendJsonString(&w->out, "sqlstate", unpack_sql_state(refusal->sqlstate));
+	AppendJsonString(&w->out, "detail", refusal->detail);
+	AppendJsonString(&w->out, "hint", refusal->hint);
+	AppendJsonInt(&w->out, "loc", refusal->location);
+	appendStringInfoChar(&w->out, '}');
+}
+
+/* A release as it is in this execution, or why it is none. */
+static void
+WriteSelect(Writer *w, List *release, ParamListInfo params)
+{
+	Refusal		refusal = {0};
+
+	if (FindForeignCode(ReleaseQuery(release), &refusal))
+		WriteRefusedLevel(w, &refusal);
+	else
+		WriteRelease(w, list_make2(MakeConcrete(copyObject(ReleaseQuery(release)), params), ReleaseArgmax(release)));
+}
+
+/* {"number", "raw", "select", "below"}: a level that could be the release, and those below it */
+static void
+WriteCandidate(Writer *w, Candidate *candidate, ParamListInfo params)
+{
+	ListCell   *lc;
+
+	AppendJsonKey(&w->out, NULL);
+	appendStringInfoChar(&w->out, '{');
+	AppendJsonInt(&w->out, "number", candidate->number);
+	AppendJsonBool(&w->out, "raw", candidate->raw);
+	AppendJsonKey(&w->out, "select");
+	if (candidate->refusal.message)
+		WriteRefusedLevel(w, &candidate->refusal);
+	else if (candidate->release)
+		WriteSelect(w, candidate->release, params);
+	else
+		appendStringInfoString(&w->out, "null");
+	AppendJsonKey(&w->out, "below");
+	appendStringInfoChar(&w->out, '[');
+	foreach(lc, candidate->below)
+		WriteCandidate(w, lfirst(lc), params);
+	appendStringInfoString(&w->out, "]}");
+}
+
+/* Who asks, with what, for what; the last member and its value are given. */
+static char *
+Envelope(Writer *w, const char *member)
+{
+	StringInfoData out;
+	ListCell   *lc;
+	char	   *epsilon = DatumGetCString(DirectFunctionCall1(numeric_out,
+															  DirectFunctionCall1(float8_numeric,
+																				  Float8GetDatum(privid_epsilon))));
+
+	initStringInfo(&out);
+	appendStringInfoChar(&out, '{');
+	AppendJsonString(&out, "role", GetUserNameFromId(GetUserId(), false));
+	AppendJsonString(&out, "database", get_database_name(MyDatabaseId));
+	AppendJsonString(&out, "epsilon", epsilon);
+	AppendJsonBool(&out, "reuse", privid_reuse);
+	AppendJsonInt(&out, "allowance", privid_allowance);
+	AppendJsonString(&out, "query", w->source ? w->source : "");
+	AppendSettings(&out);
+	AppendJsonKey(&out, "tables");
+	appendStringInfoChar(&out, '[');
+	foreach(lc, w->tables)
+	{
+		AppendJsonKey(&out, NULL);
+		AppendTable(&out, lfirst_oid(lc));
+	}
+	appendStringInfo(&out, "],\"%s\":%s}", member, w->out.data);
+	return out.data;
+}
+
+/* A whole request for a release. */
+char *
+RequestOf(List *release, ParamListInfo params, const char *source)
+{
+	Writer		w = {.source = source};
+	int			nest = NewGUCNestLevel();
+	char	   *request;
+
+	PinTextForms();
+	initStringInfo(&w.out);
+	WriteSelect(&w, release, params);
+	request = Envelope(&w, "select");
+	AtEOXact_GUC(false, nest);
+	return request;
+}
+
+/* The question which of several levels are the releases. */
+char *
+RequestForChoice(Candidate *top, ParamListInfo params, const char *source)
+{
+	Writer		w = {.source = source};
+	int			nest = NewGUCNestLevel();
+	char	   *request;
+
+	PinTextForms();
+	initStringInfo(&w.out);
+	WriteCandidate(&w, top, params);
+	request = Envelope(&w, "candidate");
+	AtEOXact_GUC(false, nest);
+	return request;
+}

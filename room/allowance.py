@@ -1,0 +1,67 @@
+"""The public worst case of an inner query, from the judged tree and public sizes alone.
+
+When the allowance is over the answer is that of an empty input. So nothing that a program writes
+may make the inner query take longer: a statement that is slower when somebody is seen would tell.
+From the leaves up, each relation has a bound on its rows and each value one on its size; each step
+costs what it costs on the largest arguments (calls.py, aggregates.py, relations.py). No condition
+is taken to drop a row. The sum, of an idle machine, is multiplied by a margin for a busy one.
+
+Expressions are charged where they are referred to: PostgreSQL puts the columns of a plain subquery
+in the place of the references, and evaluates conditions as far down as they mean the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+from privid.calculus.tree import Select
+from privid.model import Collected, Table, TableUse
+
+from .bounds import Statement
+from .premises import Room
+from .relations import making, output, planning
+
+__all__ = ["LATENCY", "SAFETY", "Bound", "bound", "worst_case"]
+
+#: a machine that does other work, and what was not measured
+SAFETY = 4
+#: waking up a few times on a machine all of whose cores are busy; nanoseconds
+LATENCY = 12_000_000
+#: a transaction in a fresh session; nanoseconds
+_SESSION = 2_500_000
+
+
+class Bound(NamedTuple):
+    """What an inner query takes at most. Where memory or files end, time is of no use."""
+
+    seconds: Fraction
+    memory: int  # bytes of its backend
+    files: int  # bytes of temporary files
+
+
+def worst_case(select: Select, columns: Sequence[Collected], tables: Sequence[Table],
+               uses: Sequence[TableUse], *, room: Room | None = None) -> Fraction:
+    """Seconds, with the margin: from the first statement of a release in the room to the last row
+    of its result."""
+    return bound(select, columns, tables, uses, room=room).seconds
+
+
+def bound(select: Select, columns: Sequence[Collected], tables: Sequence[Table],
+          uses: Sequence[TableUse], *, room: Room | None = None) -> Bound:
+    """Time, memory and files."""
+    statement = Statement(tables, uses, room or Room())
+    rows, widths = statement.release(select, columns)
+    labels = _labels(tables, statement)
+    cost = statement.cost + planning(statement.nodes, statement.items) + output(rows, widths)
+    cost += _SESSION + making(len(statement.scanned) + len(labels), sum(labels.values()))
+    seconds = Fraction(SAFETY * cost + LATENCY, 1_000_000_000)
+    return Bound(seconds, statement.memory, statement.files)
+
+
+def _labels(tables: Sequence[Table], statement: Statement) -> Mapping[str, int]:
+    """How many labels each enum of the tables that are read has."""
+    read = (table for table in tables if table.index in statement.scanned)
+    return {column.type_name: len(column.labels) for table in read for column in table.columns
+            if column.labels is not None}

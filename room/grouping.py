@@ -1,0 +1,105 @@
+"""A level that groups, as two: s computes what is grouped by, aggregated and filtered by, and the
+level above speaks of the columns of s alone, so that PostgreSQL has no expressions to match."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from privid.calculus.deparse import Sql, collated
+from privid.calculus.functions import names
+from privid.calculus.tree import Aggregate, Const, Expr, Group
+from privid.calculus.twins import AGGREGATES, SCHEMA, TWINS
+from privid.errors import NoRule
+from privid.model import Collected
+
+from .writers import Column, Rows, converted, unreadable
+
+__all__ = ["Grouping", "refuse_width"]
+
+#: PostgreSQL has at most 1664 columns in a row
+MAX_COLUMNS = 1600
+
+
+class Grouping:
+    """s, and the keys and aggregates over it."""
+
+    def __init__(self, group: Sequence[Group], rows: Rows, source: str) -> None:
+        self.rows, self.source = rows, source
+        self.fed: list[str] = []
+        self.steps = 0
+        self.shared: dict[tuple[str, str], Column] = {}
+        self.keys = tuple(self._feed(f"k{number}", g.expr, rows.write(g.expr))
+                          for number, g in enumerate(group, 1))
+
+    def _feed(self, name: str, expr: Expr, sql: Sql) -> Column:
+        """A column of s."""
+        self.fed.append(f"{sql.text} AS {name}")
+        self.steps += sql.steps
+        return Column(f"s.{name}", expr.type, sql.steps)
+
+    def _share(self, prefix: str, expr: Expr, sql: Sql) -> Column:
+        """A column of s that aggregates have in common."""
+        if (prefix, sql.text) not in self.shared:
+            name = f"{prefix}{len(self.shared) + 1}"
+            self.shared[prefix, sql.text] = self._feed(name, expr, sql)
+        return self.shared[prefix, sql.text]
+
+    def _argument(self, expr: Expr) -> Column:
+        return self._share("a", expr, self.rows.write(expr))
+
+    def value(self, agg: Aggregate) -> Column:
+        """An aggregate as it is written in the statement."""
+        name = AGGREGATES.get(agg.name)
+        declared, given = names(agg.name)[2], tuple(arg.type for arg in agg.args)
+        fits = declared == given or declared == ("any",) * len(given)
+        if name is None or not fits or agg.star != (not given):
+            what = f"aggregate {agg.name} of {', '.join(given) or 'rows'}"
+            raise self.rows.no_form(agg.args[0] if agg.args else None, what)
+        args = [self._argument(arg) for arg in agg.args]
+        inside = ", ".join(collated(arg.text, arg.type) for arg in args) or "*"
+        text = f"{name}({'DISTINCT ' if agg.distinct else ''}{inside})"
+        return self._filtered(text, agg, agg.type, 1 + sum(arg.steps for arg in args))
+
+    def collected(self, agg: Aggregate, column: Collected) -> Column:
+        """The aggregate, or a part of it: sum, number or sum of squares of its argument."""
+        if column.what == "value":
+            return self.value(agg)
+        if len(agg.args) != 1 or agg.distinct or column.what not in ("sum", "count", "squares"):
+            raise unreadable("parts of an aggregate that has none are asked for")
+        arg = self._argument(agg.args[0])
+        if column.low is not None and column.high is not None:
+            number = converted(arg, "float8")
+            low, high = (self.rows.write(Const(type="float8", value=bound)).text
+                         for bound in (column.low, column.high))
+            ranged = f"{SCHEMA}.range({number.text}, {low}, {high})"
+            arg = Column(ranged, "numeric", number.steps + 3)
+        if column.what == "count":
+            counted = f'pg_catalog."count"({collated(arg.text, arg.type)})'
+            return self._filtered(counted, agg, "int8", 1 + arg.steps)
+        exact = converted(arg, "numeric")
+        if column.what == "squares":
+            twin = TWINS["pg_catalog.*(numeric,numeric)"]
+            exact = Sql(f"{twin}({exact.text}, {exact.text})", 2 * exact.steps + 1)
+        return self._filtered(f'pg_catalog."sum"({exact.text})', agg, "numeric", 1 + exact.steps)
+
+    def _filtered(self, text: str, agg: Aggregate, type_: str, steps: int) -> Column:
+        if agg.filter is not None:
+            kept = self._share("f", agg.filter, self.rows.condition(agg.filter))
+            text, steps = f"{text} FILTER (WHERE {kept.text})", steps + kept.steps
+        return Column(text, type_, steps)
+
+    def tail(self, having: str | None) -> str:
+        """Everything from FROM on; to be asked for when all aggregates are known."""
+        refuse_width(len(self.fed))
+        below = f"SELECT {', '.join(self.fed)}{self.source}"
+        by = f" GROUP BY {', '.join(key.text for key in self.keys)}" if self.keys else ""
+        if having is None and not self.keys:
+            # one row, even if nothing that is written aggregates
+            having = "true"
+        return f" FROM ({below}) AS s{by}{'' if having is None else f' HAVING {having}'}"
+
+
+def refuse_width(columns: int) -> None:
+    if columns > MAX_COLUMNS:
+        raise NoRule(f"statement has more than {MAX_COLUMNS} columns in one of its levels",
+                     detail=f"It has {columns}.", hint="Ask for fewer aggregates at a time.")

@@ -1,0 +1,195 @@
+"""What relations cost: nanoseconds of scans, sorts, hash tables, joins, planning and the answer.
+
+Everything is for the rows that a program could write at worst: all it may, as wide as they may be,
+in the worst order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from privid.model import Table
+
+from .calls import compare, equal, hashed
+from .premises import Room
+from .sizes import Size
+
+__all__ = [
+    "arranging",
+    "grouping",
+    "hash_space",
+    "join_space",
+    "joining",
+    "limiting",
+    "loading",
+    "making",
+    "output",
+    "planning",
+    "scanning",
+    "sort_space",
+    "sorting",
+]
+
+#: a byte that is written to a file and read again
+_SPILLED = 2
+#: bytes of a tuple in a sort or a hash table, beside its values; of a number that is sorted alone
+_TUPLE, _NUMBER = 48, 24
+#: bytes of an entry of a hash table, beside its tuple
+_ENTRY = 64
+#: files that are merged at once when sort_memory is small
+_FAN = 6
+#: PostgreSQL's quicksort on the worst order found compares n * n / 12.5 pairs
+_WORST = 12
+
+
+def scanning(table: Table, runs: int, widths: Sequence[Size]) -> int:
+    """Blocks from the engine's cache over the socket, then tuples; all columns travel."""
+    row = 40
+    for column, size in zip(table.columns, widths, strict=True):
+        row += 10
+        if column.labels is not None:  # looked for one after the other
+            longest = max((len(label.encode()) for label in column.labels), default=0)
+            row += 25 + 8 * len(column.labels) + 3 * longest
+        elif column.type == "text":
+            row += 25 + (1 if column.trusted else 3) * size.bytes
+    return runs * (12_000 + table.max_rows * row)
+
+
+def making(objects: int, labels: int) -> int:
+    """Tables and enums, with all their labels."""
+    return 1_000_000 * objects + 12_000 * labels
+
+
+def loading(rows: int, columns: int, bytes_: int) -> int:
+    """Public rows by COPY."""
+    return rows * (2_000 + 500 * columns) + 10 * bytes_
+
+
+def output(rows: int, widths: Sequence[Size]) -> int:
+    """The answer as text, and the engine's reading of it."""
+    bytes_ = sum(max(size.bytes, 32) + size.digits for size in widths)
+    return rows * (1_500 + 600 * len(widths) + 8 * bytes_)
+
+
+def planning(nodes: int, items: int) -> int:
+    """Parsing and planning of expressions and lists."""
+    return 300_000 + 8_000 * nodes + 2_500 * items
+
+
+def arranging(relations: int) -> int:
+    """Planning of a level. Up to eight of its relations are tried in every order."""
+    orders: int = 4_000 * 3 ** min(relations, 8)
+    return 200_000 + orders + 4_000_000 * max(relations - 8, 0)
+
+
+def sort_space(rows: int, width: int, room: Room) -> tuple[int, int]:
+    """Bytes of memory and of files that a sort takes."""
+    needed = rows * (_TUPLE + width)
+    return min(needed, room.sort_memory), 2 * needed if needed > room.sort_memory else 0
+
+
+def hash_space(rows: int, entries: int, width: int, room: Room) -> tuple[int, int]:
+    """Bytes of memory and of files that a hash table takes; rows that do not fit are put aside."""
+    needed = entries * (_TUPLE + width + _ENTRY)
+    if needed <= room.hash_memory:
+        return needed, 0
+    return room.hash_memory, 2 * rows * (_TUPLE + width)
+
+
+def join_space(
+    left: int, right: int, widths: tuple[int, int], room: Room
+) -> tuple[int, int]:
+    """Bytes of memory and of files that a hash join takes. Rows of one key stay together, so that
+    either side may have to be in memory as a whole."""
+    sides = [rows * (_TUPLE + width) for rows, width in zip((left, right), widths, strict=True)]
+    return max(sides), 2 * sum(sides) if sum(sides) > room.hash_memory else 0
+
+
+def _log2(n: int) -> int:
+    return max(n - 1, 1).bit_length()
+
+
+def sorting(rows: int, keys: Sequence[Size], width: int, room: Room) -> int:
+    """Runs of what fits into memory, each in the worst order, and their merging."""
+    if rows < 2:
+        return 500
+    one = _comparing(keys, room)
+    # rows that are short fit in larger numbers: the worst is at one end or the other
+    bare = _TUPLE if len(keys) > 1 or keys[0].chars or keys[0].digits or width > 8 else _NUMBER
+    least = [Size(0, min(key.chars, 1), min(key.digits, 1)) for key in keys]
+    short = room.sort_memory * _comparing(least, room) // bare
+    long = room.sort_memory * one // (_TUPLE + width)
+    ordering = (
+        min(rows * rows * one // _WORST, rows * max(short, long) // _WORST)
+        + rows * one * 3 * _log2(rows) // 2
+    )
+    runs = -(-rows * (_TUPLE + width) // room.sort_memory)
+    passes = 0
+    while runs > 1:
+        runs, passes = -(-runs // _FAN), passes + 1
+    return 1_000 + ordering + rows * (150 + width // 5) + passes * rows * (200 + _SPILLED * width)
+
+
+def _comparing(keys: Sequence[Size], room: Room) -> int:
+    """Two tuples. Numbers of fixed size are compared where they lie."""
+    return (
+        sum(
+            (25 if place else 0) + (compare(key, key, room) if key.chars or key.digits else 8)
+            for place, key in enumerate(keys)
+        )
+        or 8
+    )
+
+
+def limiting(rows: int, kept: int, keys: Sequence[Size], width: int, room: Room) -> int:
+    """The first rows of an order: a heap of them, if they fit into memory twice, else a sort."""
+    if 2 * kept * (_TUPLE + width) > room.sort_memory:
+        return sorting(rows, keys, width, room)
+    one = _comparing(keys, room)
+    few = min(rows, 2 * kept)
+    return (
+        1_000
+        + rows * (150 + width // 5 + 2 * one * (1 + _log2(kept + 1)))
+        + few * few * one // _WORST
+    )
+
+
+def _colliding(rows: int, entries: int, keys: Sequence[Size], room: Room, listed: bool) -> int:
+    """Without a secret key every value may have the hash of every other; labels and truth values
+    cannot be chosen."""
+    if room.keyed or listed:
+        return 0
+    return rows * entries // 2 * (40 + sum(map(equal, keys)))
+
+
+def grouping(
+    rows: int, groups: int, keys: Sequence[Size], width: int, room: Room, listed: bool = False
+) -> int:
+    """A hash table of groups. `width`: bytes of a row that is put aside while there is no room."""
+    cost = rows * (50 + sum(hashed(key) + equal(key) for key in keys)) + groups * (700 + width)
+    needed = groups * (_TUPLE + width + _ENTRY)
+    if needed > room.hash_memory:
+        passes = 2 if room.keyed else 1 + needed // room.hash_memory
+        cost += passes * rows * (400 + _SPILLED * width)
+    return cost + _colliding(rows, groups, keys, room, listed)
+
+
+def joining(
+    left: int,
+    right: int,
+    pairs: int,
+    keys: Sequence[Size],
+    widths: tuple[int, int],
+    room: Room,
+    listed: bool = False,
+) -> int:
+    """A hash join; without keys every pair is looked at, the right side being read again for each
+    row of the left."""
+    if not keys:
+        return left * right * (80 + max(widths)) + left * 100
+    cost = (left + right) * (300 + sum(map(hashed, keys))) + pairs * (80 + sum(map(equal, keys)))
+    cost += left * widths[0] + right * widths[1]
+    bytes_ = left * (widths[0] + _TUPLE) + right * (widths[1] + _TUPLE)
+    if bytes_ > room.hash_memory:
+        cost += 2 * _SPILLED * bytes_
+    return cost + 2 * _colliding(left, right, keys, room, listed)

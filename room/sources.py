@@ -1,0 +1,269 @@
+"""FROM with its bounds: rows of tables and public relations, and of their joins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from privid.calculus.expressions import conjuncts
+from privid.calculus.functions import names
+from privid.calculus.tree import (
+    Call,
+    Col,
+    Const,
+    Expr,
+    FromItem,
+    FromJoin,
+    FromPublic,
+    FromSubquery,
+    FromTable,
+    Query,
+    Relabel,
+    walk,
+)
+from privid.errors import NoRule
+from privid.model import Column, Table, TableUse
+
+from .calls import NODE
+from .premises import Room
+from .relations import join_space, joining, loading, making, scanning
+from .sizes import Size, enum, fixed, join_sizes, of_literal, program_text, text
+from .values import MANY, Value, Values
+
+__all__ = ["PASSED", "Relation", "Sources", "flat", "missing", "width"]
+
+#: bytes of a message with rows: one, and the largest block that may be added to it
+_MESSAGE = 64 << 20
+#: passing a row from one level to the next
+PASSED = 15
+
+
+class Relation(NamedTuple):
+    rows: int
+    #: rows on which a condition of the level above may be evaluated, further down
+    under: int
+    columns: dict[tuple[int, int], Value]
+    #: sets of columns that have no values twice; None for public rows: whatever is equated has none
+    keys: tuple[frozenset[tuple[int, int]], ...] | None = ()
+
+
+class Sources:
+    """Adds up what the relations of FROM cost."""
+
+    def __init__(self, tables: Sequence[Table], uses: Sequence[TableUse], room: Room) -> None:
+        self.tables = {table.index: table for table in tables}
+        self.runs = {use.table.index: use.count for use in uses}
+        self.room = room
+        self.values = Values(room)
+        self.cost = 0
+        self.memory = 0
+        self.files = 0
+        self.scanned: set[int] = set()
+
+    @property
+    def nodes(self) -> int:
+        return self.values.nodes
+
+    @property
+    def items(self) -> int:
+        return self.values.items
+
+    def occupy(self, space: tuple[int, int]) -> None:
+        """Bytes of memory and of files, until the statement ends."""
+        self.memory += space[0]
+        self.files += space[1]
+
+    def query(self, query: Query, rel: int) -> Relation:
+        """A subquery; its columns are numbered from 1."""
+        raise NotImplementedError
+
+    def item(self, item: FromItem, used: set[tuple[int, int]]) -> Relation:
+        match item:
+            case FromTable(rel=rel, table=index):
+                return self._scan(rel, index)
+            case FromSubquery(rel=rel, select=below):
+                return self.query(below, rel)
+            case FromPublic():
+                return self._public(item)
+            case FromJoin():
+                return self._outer(item, used)
+        raise missing(f"{item.what} in FROM")
+
+    def _scan(self, rel: int, index: int) -> Relation:
+        table = self.tables.get(index)
+        if table is None:
+            raise missing("a table")
+        runs = self.runs.get(index, table.grid.count * len(table.region_names))
+        rows = runs * table.max_rows
+        found = {(rel, column.attno): _column(column, table, runs) for column in table.columns}
+        self.scanned.add(index)
+        sizes = [value.size for value in found.values()]
+        self.memory += _MESSAGE  # a scan holds one message at a time
+        self.cost += scanning(table, runs, sizes)
+        return Relation(rows, rows, found)
+
+    def _public(self, item: FromPublic) -> Relation:
+        if item.rows is None:
+            raise missing(f'the rows of "{item.alias}"')
+        widths = [Size(0)] * len(item.columns)
+        bytes_ = 0
+        for row in item.rows:
+            for place, (cell, column) in enumerate(zip(row, item.columns, strict=True)):
+                literal = _literal(cell)
+                size = of_literal(literal, column.type)
+                widths[place] = join_sizes((widths[place], size))
+                bytes_ += 4 * len(literal or "")
+        rows = len(item.rows)
+        labels = [getattr(column, "labels", None) or () for column in item.columns]
+        self.cost += making(1 + sum(map(bool, labels)), sum(map(len, labels)))
+        self.cost += loading(rows, len(item.columns), bytes_)
+        columns = {
+            (item.rel, column.number): Value(size, NODE, rows + 1)
+            for column, size in zip(item.columns, widths, strict=True)
+        }
+        return Relation(rows, rows, columns, None)
+
+    def inner(
+        self, parts: Sequence[Relation], conditions: Sequence[Expr], used: set[tuple[int, int]]
+    ) -> Relation:
+        """An inner join of all of them; PostgreSQL may begin anywhere."""
+        if not parts:
+            return Relation(1, 1, {})
+        first, *others = sorted(parts, key=lambda part: part.keys is None)
+        together = first
+        for other in others:
+            together = self._join(together, other, "inner", conditions, used, crowd=len(parts) > 2)
+        return together
+
+    def _outer(self, item: FromJoin, used: set[tuple[int, int]]) -> Relation:
+        left, right = self.item(item.left, used), self.item(item.right, used)
+        conditions = conjuncts(item.on)
+        found = self._join(left, right, item.join, conditions, used)
+        tests = [self.values(test, found.columns) for test in conditions]
+        self.cost += found.under * (PASSED + sum(value.cost for value in tests))
+        return found
+
+    def _join(
+        self,
+        left: Relation,
+        right: Relation,
+        kind: str,
+        conditions: Iterable[Expr],
+        used: set[tuple[int, int]],
+        crowd: bool = False,
+    ) -> Relation:
+        columns = {**left.columns, **right.columns}
+        equated = [
+            sides
+            for condition in conditions
+            if (sides := _equated(condition, left, right)) is not None
+        ]
+        pairs = max(left.rows, 1) * max(right.rows, 1)
+        # a side that has each key once gives each row of the other one partner; of many relations
+        # only public ones are known to
+        if equated and _once(right, {_plain(b) for _, b in equated}, crowd):
+            pairs = left.rows
+        if equated and _once(left, {_plain(a) for a, _ in equated}, crowd):
+            pairs = min(pairs, right.rows)
+        values = [[self.values(arg, columns) for arg in sides] for sides in equated]
+        keys = [join_sizes([value.size for value in both]) for both in values]
+        listed = all(value.listed for both in values for value in both)
+        widths = width(left, used), width(right, used)
+        if keys:
+            self.occupy(join_space(left.rows, right.rows, widths, self.room))
+        self.cost += joining(left.rows, right.rows, pairs, keys, widths, self.room, listed)
+        rows = (
+            pairs
+            + (left.rows if kind in ("left", "full") else 0)
+            + (right.rows if kind in ("right", "full") else 0)
+        )
+        wider = {
+            place: value._replace(distinct=min(value.distinct + 1, MANY))
+            for place, value in columns.items()
+        }
+        return Relation(rows, max(rows, left.under + right.under), wider)
+
+
+def missing(what: str) -> NoRule:
+    return NoRule(
+        "statement has a part that no rule covers",
+        detail=f"In the analysed statement: {what} has no bound.",
+        hint="Write an aggregate over foreign tables with WHERE and GROUP BY.",
+    )
+
+
+def flat(item: FromItem) -> list[tuple[FromItem | None, Expr | None]]:
+    """Inner joins as a list of sources and conditions."""
+    if isinstance(item, FromJoin) and item.join == "inner":
+        return [*flat(item.left), *flat(item.right), (None, item.on)]
+    return [(item, None)]
+
+
+def width(relation: Relation, used: set[tuple[int, int]]) -> int:
+    """Bytes of a row's columns that are used."""
+    return sum(value.size.bytes + 8 for place, value in relation.columns.items() if place in used)
+
+
+def _columns(expr: Expr) -> set[tuple[int, int]]:
+    return {(node.rel, node.col) for node in walk(expr) if isinstance(node, Col)}
+
+
+def _equated(condition: Expr, left: Relation, right: Relation) -> tuple[Expr, Expr] | None:
+    """What of the left side an equality compares with what of the right."""
+    if not isinstance(condition, Call) or len(condition.args) != 2:
+        return None
+    if names(condition.fn)[:2] != ("pg_catalog", "="):
+        return None
+    first, second = condition.args
+    a, b = _columns(first), _columns(second)
+    if a and b and a <= left.columns.keys() and b <= right.columns.keys():
+        return first, second
+    if a and b and b <= left.columns.keys() and a <= right.columns.keys():
+        return second, first
+    return None
+
+
+def _plain(expr: Expr) -> tuple[int, int]:
+    """The column that an expression is; of no relation, if it is none."""
+    while isinstance(expr, Relabel):
+        expr = expr.args[0]
+    return (expr.rel, expr.col) if isinstance(expr, Col) else (-1, -1)
+
+
+def _once(side: Relation, equated: set[tuple[int, int]], crowd: bool) -> bool:
+    """Has the side each value of the equated columns once? The calculus joins public rows by a
+    unique key only."""
+    return side.keys is None or (not crowd and any(key <= equated for key in side.keys))
+
+
+def _column(column: Column, table: Table, runs: int) -> Value:
+    rows = runs * table.max_rows
+    if column.trusted and column.type == "text":
+        chars = max(map(len, table.region_names), default=0)
+        return Value(text(chars), NODE, len(table.region_names) + 1)
+    if column.trusted:
+        return Value(fixed("timestamptz"), NODE, runs + 1)
+    if column.labels is not None:
+        return Value(enum(column.labels), NODE, len(column.labels) + 1, 1, True)
+    if column.type == "text":
+        return Value(program_text(), NODE, rows + 1)
+    return Value(
+        fixed(column.type),
+        NODE,
+        3 if column.type == "boolean" else rows + 1,
+        1,
+        column.type == "boolean",
+    )
+
+
+def _literal(cell: object) -> str | None:
+    """A value of a public row: a text, or a constant under casts that change nothing."""
+    while isinstance(cell, Expr):
+        if isinstance(cell, Const):
+            return cell.value
+        if len(cell.args) != 1:
+            raise missing("a value of the public rows")
+        cell = cell.args[0]
+    if cell is None or isinstance(cell, str):
+        return cell
+    raise missing("a value of the public rows")

@@ -1,0 +1,155 @@
+"""Expressions with their bounds: how large a value is, what it costs, how many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from privid.calculus.tree import (
+    AggRef,
+    AnyOf,
+    Call,
+    Choice,
+    Col,
+    Const,
+    DistinctFrom,
+    Expr,
+    GroupRef,
+    NullIf,
+)
+from privid.errors import NoRule
+
+from .calls import NODE, call, compare, hashed
+from .premises import Room
+from .sizes import Size, fixed, join_sizes, of_literal, result
+
+__all__ = ["MANY", "Scope", "Value", "Values"]
+
+#: more values than any relation has rows
+MANY = 1 << 60
+#: lists that are longer are looked up in a hash table
+_LISTED = 8
+
+
+class Value(NamedTuple):
+    size: Size
+    cost: int = 0  # nanoseconds to compute it for one row
+    distinct: int = MANY  # different values, NULL among them
+    nodes: int = 1  # expressions that it stands for
+    listed: bool = False  # its values are labels or truth values, whose hashes nobody chooses
+
+
+#: columns of a level's relations, by relation and number
+Scope = Mapping[tuple[int, int], Value]
+
+
+class Values:
+    """The values of one level's expressions; counts what the planner meets."""
+
+    def __init__(self, room: Room) -> None:
+        self.room = room
+        self.nodes = 0
+        self.items = 0
+
+    def __call__(
+        self, expr: Expr, scope: Scope, groups: Sequence[Value] = (), aggs: Sequence[Value] = ()
+    ) -> Value:
+        found = self._value(expr, scope, groups, aggs)
+        self.nodes += found.nodes
+        return found
+
+    def _value(
+        self, expr: Expr, scope: Scope, groups: Sequence[Value], aggs: Sequence[Value]
+    ) -> Value:
+        if isinstance(expr, Const):
+            return Value(of_literal(expr.value, expr.type), 0, 1)
+        if isinstance(expr, Col | GroupRef | AggRef):
+            return self._reference(expr, scope, groups, aggs)
+        if isinstance(expr, AnyOf):
+            return self._any_of(expr, scope, groups, aggs)
+        args = [self._value(arg, scope, groups, aggs) for arg in expr.args]
+        sizes = [arg.size for arg in args]
+        cost, nodes, distinct = NODE, 1, 2
+        for arg in args:
+            cost, nodes, distinct = (
+                cost + arg.cost,
+                nodes + arg.nodes,
+                min(distinct * arg.distinct, MANY),
+            )
+        match expr:
+            case Call(fn=fn):
+                cost += call(fn, sizes, expr.args, self.room, expr.loc)
+                return Value(result(fn, expr.type, sizes, expr.args), cost, distinct, nodes)
+            case DistinctFrom(fn=fn):
+                # NOT COALESCE(a = b, a IS NULL AND b IS NULL): both are written twice
+                cost = 2 * cost + call(fn, sizes, expr.args, self.room, expr.loc) + 4 * NODE
+                return Value(fixed("boolean"), cost, 3, 2 * nodes + 4, True)
+            case NullIf(fn=fn):
+                # CASE WHEN a = b THEN NULL ELSE a END
+                cost += args[0].cost + call(fn, sizes, expr.args, self.room, expr.loc) + 2 * NODE
+                return Value(sizes[0], cost, distinct, nodes + args[0].nodes + 2, args[0].listed)
+        if expr.type == "boolean":
+            return Value(fixed("boolean"), cost, 3, nodes, True)
+        # CASE, COALESCE, GREATEST, LEAST and casts that change nothing: one of the arguments
+        listed = all(arg.listed for arg in args)
+        widest = join_sizes(sizes)
+        if isinstance(expr, Choice) and expr.kind != "coalesce":
+            cost += len(args) * compare(widest, widest, self.room)
+        return Value(widest, cost, distinct, nodes, listed)
+
+    def _reference(
+        self,
+        expr: Col | GroupRef | AggRef,
+        scope: Scope,
+        groups: Sequence[Value],
+        aggs: Sequence[Value],
+    ) -> Value:
+        if isinstance(expr, Col):
+            found = scope.get((expr.rel, expr.col))
+        else:
+            known = groups if isinstance(expr, GroupRef) else aggs
+            found = known[expr.index] if 0 <= expr.index < len(known) else None
+        if found is None:
+            raise NoRule(
+                "statement has a part that no rule covers",
+                detail="In the analysed statement: a column, a group or an aggregate is missing.",
+                hint="Write an aggregate over foreign tables with WHERE and GROUP BY.",
+            )
+        return found
+
+    def _any_of(
+        self, expr: AnyOf, scope: Scope, groups: Sequence[Value], aggs: Sequence[Value]
+    ) -> Value:
+        """x = ANY (ARRAY[…]) with x written once."""
+        subject, items = expr.args[0], expr.args[1:]
+        found = self._value(subject, scope, groups, aggs)
+        cost, nodes = found.cost + 2 * NODE, found.nodes + 1
+        if not items:
+            return Value(fixed("boolean"), cost, 1, nodes, True)
+        sizes = []
+        constant = True
+        for item in items:
+            if isinstance(item, Const):
+                sizes.append(of_literal(item.value, item.type))
+            else:
+                other = self._value(item, scope, groups, aggs)
+                cost, nodes, constant = cost + other.cost, nodes + other.nodes, False
+                sizes.append(other.size)
+        self.items += len(items)
+        widest = join_sizes(sizes)
+        one = call(expr.fn, [found.size, widest], (subject, items[0]), self.room, expr.loc)
+        compared = len(items)
+        # equality with constants is a look into a hash table: a list, where hashes can be chosen
+        equality = (
+            "=(" in expr.fn and not expr.all and "<=(" not in expr.fn and ">=(" not in expr.fn
+        )
+        unequal = "<>(" in expr.fn and expr.all
+        if (
+            constant
+            and compared > _LISTED
+            and (equality or unequal)
+            and (self.room.keyed or found.listed)
+        ):
+            compared = _LISTED
+            cost += hashed(found.size)
+        return Value(fixed("boolean"), cost + compared * one, 3, nodes, True)

@@ -1,0 +1,95 @@
+"""Engines with one fault each, for searches to discover: python -m tests.clean_room.faults FAULT ARGUMENTS-OF-THE-ENGINE.
+
+Each undoes one thing that the clean room is for. A search that does not find it could not find the next hole either.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import privid.calculus.twins as twins_module
+import privid.engine.compute as compute_module
+import privid.engine.release as release_module
+import privid.room.room as room_module
+from privid.cli.daemon import Engine
+from privid.cli.layout import Layout
+from privid.cli.processes import wait_until
+from privid.engine import __main__ as engine_module
+from privid.engine.handles import Handle
+from privid.errors import SandboxFailed
+from privid.model import Key, Plan
+from privid.udf import noise
+
+__all__ = ["FAULTS", "faulty_engine"]
+
+
+def _errors_passed_on() -> None:
+    """The room evaluates PostgreSQL's own functions, and what it says when one raises reaches the client."""
+    twins_module.TWINS.clear()
+    compute = compute_module.compute
+
+    def passing(room: Any, judged: Any, handle: Handle, deadline: int, log: Any) -> tuple[list[Key], bool]:
+        rows, computed = compute(room, judged, handle, deadline, log)
+        if not computed:
+            raise SandboxFailed("the inner query failed")
+        return rows, computed
+
+    setattr(release_module, "compute", passing)  # noqa: B010 (it is not the module's own)
+
+
+def _deadline_dropped() -> None:
+    """An answer leaves as soon as it is computed."""
+    release_module.Desk.await_deadline = lambda self, handle, cancel: None  # type: ignore[method-assign]
+
+
+def _keys_unsorted() -> None:
+    """Rows come in the order in which the inner query gave them, those of groups without rows last."""
+    answer = noise.answer
+
+    def unsorted(plan: Plan, rows: Sequence[Sequence[str | None]]) -> tuple[list[list[str | None]], str]:
+        found, notice = answer(plan, rows)
+        width = len(plan.keys[0]) if plan.keys else 0
+        came = {tuple(row[:width]): place for place, row in enumerate(rows)}
+        return sorted(found, key=lambda row: came.get(tuple(row[:width]), len(came))), notice
+
+    noise.answer = unsorted
+
+
+def _uniqueness_assumed() -> None:
+    """No index looks at the rows."""
+    room_module._PublicRows.is_unique = lambda self, columns, rows, places: True  # type: ignore[method-assign]
+
+
+FAULTS: Mapping[str, Callable[[], None]] = {
+    "errors": _errors_passed_on,
+    "deadline": _deadline_dropped,
+    "order": _keys_unsorted,
+    "uniqueness": _uniqueness_assumed,
+}
+
+
+@contextlib.contextmanager
+def faulty_engine(layout: Layout, fault: str) -> Iterator[None]:
+    """The stack's engine with this fault, as long as the block lasts; then the right one again."""
+    engine = Engine(layout)
+    command = engine.started_as()
+    engine.stop()
+    with engine.log.open("ab") as log:
+        process = subprocess.Popen([command[0], "-m", "tests.clean_room.faults", fault, *command[3:]], stdin=subprocess.DEVNULL,
+                                   stdout=log, stderr=subprocess.STDOUT)
+    try:
+        assert wait_until(lambda: process.poll() is not None or engine.answers() is not None, 60) and process.poll() is None
+        yield
+    finally:
+        process.terminate()
+        process.wait(30)
+        engine.start()
+
+
+if __name__ == "__main__":
+    FAULTS[sys.argv[1]]()
+    sys.exit(engine_module.main(sys.argv[2:]))
