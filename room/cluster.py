@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import subprocess
 import time
@@ -33,6 +32,9 @@ _START, _PATIENCE = 30.0, 2.0
 
 #: initdb wants its user to have a name: this gives it one, in a mount namespace that it is alone in
 _NAMED = 'mount --bind -- "$1" /etc/passwd && shift && exec "$@"'
+
+#: no memory of what is started so, or of its children, is written to a file when it crashes
+_UNDUMPED = ["sh", "-c", 'ulimit -c 0; echo 0 > /proc/self/coredump_filter; exec "$@"', "sh"]
 
 C = TypeVar("C", bound=Connection)
 
@@ -128,7 +130,7 @@ class Cluster:
         user = place.user
         settings = server_settings(place.path / _LIBRARY, _ENGINE_SOCKET, connections)
         raised = ["nice", "-n", str(QUICK)] if os.geteuid() == 0 else []
-        command = [*raised, *step_down(user.uid, user.gid),
+        command = [*_UNDUMPED, *raised, *step_down(user.uid, user.gid),
                    str(postgres_build().bindir / "postgres"), "-D", name]
         command += [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         self.stderr, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -140,19 +142,12 @@ class Cluster:
             os.close(writing)
         self.pidfd = os.pidfd_open(self.process.pid)
         try:
-            self._settle()
+            set_priority(self.process.pid, QUICK)
             self._wait(dbname)
             place.release_memory(name)
         except BaseException:
             self.end()
             raise
-
-    def _settle(self) -> None:
-        """What its processes inherit: no memory of theirs is written to a file when one crashes."""
-        with suppress(OSError):  # it may have ended already, which is told below
-            resource.prlimit(self.process.pid, resource.RLIMIT_CORE, (0, 0))
-            (Path("/proc") / str(self.process.pid) / "coredump_filter").write_text("0")
-        set_priority(self.process.pid, QUICK)
 
     def _wait(self, dbname: str) -> None:
         """Returns when the server answers."""

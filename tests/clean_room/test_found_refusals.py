@@ -19,7 +19,7 @@ def lender(evil: Pair) -> Pair:
     """A function with the owner's rights that asks for what is refused; two that call it."""
     evil.stack.run(
         """
-        CREATE FUNCTION owner.lend() RETURNS float8 LANGUAGE plpgsql STABLE
+        CREATE FUNCTION owner.lend_refused() RETURNS float8 LANGUAGE plpgsql STABLE
             SECURITY DEFINER SET search_path = pg_catalog AS
             $$ DECLARE x float8; BEGIN SELECT v INTO x FROM event_a.t LIMIT 1; RETURN x; END $$;
         GRANT USAGE ON SCHEMA owner TO analyst""",
@@ -29,12 +29,12 @@ def lender(evil: Pair) -> Pair:
         CREATE FUNCTION once() RETURNS float8 LANGUAGE plpgsql STABLE AS $$ BEGIN
             IF current_setting('attack.armed', true) = 'yes' THEN
                 PERFORM set_config('attack.armed', 'no', false);
-                RETURN owner.lend();
+                RETURN owner.lend_refused();
             END IF;
             RETURN 0;
         END $$;
         CREATE FUNCTION forgiven() RETURNS float8 LANGUAGE plpgsql STABLE AS $$ BEGIN
-            RETURN owner.lend();
+            RETURN owner.lend_refused();
         EXCEPTION WHEN OTHERS THEN RETURN 0;
         END $$""")
     return evil

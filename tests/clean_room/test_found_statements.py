@@ -53,16 +53,15 @@ def test_a_comparison_without_a_collation_tells_nothing(collations: Pair, statem
     ids=["charged", "free"],
 )
 def test_heavy_work_on_the_rows_of_an_event_takes_no_longer(few: Pair, statement: str) -> None:
-    """Coarsely; test_time.py measures it. The least of a few, in one of three rounds: what the
-    machine does beside it only adds."""
-    for _ in range(3):
-        taken: dict[str, list[float]] = {side: [] for side in SIDES}
-        for _ in range(3):
-            for side in SIDES:
-                seen = few.see(side, statement)
-                assert seen.error is None, seen
-                taken[side].append(seen.seconds)
-        if abs(min(taken["a"]) - min(taken["b"])) < 0.008:
+    """Coarsely; test_time.py measures it. In 0.3.0 one side was always slower, by seconds. What the
+    machine does beside the test makes either side slower now and then, but not every time."""
+    taken: dict[str, list[float]] = {side: [] for side in SIDES}
+    for _ in range(15):
+        for side in SIDES:
+            seen = few.see(side, statement)
+            assert seen.error is None, seen
+            taken[side].append(seen.seconds)
+        if max(map(min, taken.values())) < min(map(max, taken.values())) + 0.008:
             return
     pytest.fail(f"the event shows in the time: {taken}")
 

@@ -18,4 +18,4 @@ def test_every_answer_is_paid_for_and_nothing_is_left_whatever_is_killed_under_s
     with guarded(directory, down):
         run = massacre(directory, kills=50, seed=1)
     assert run.kills.total() > 40, run.kills
-    assert len(run.answers) > 500
+    assert len(run.answers) > 150  # the kills wait for so many; how many more depends on the machine

@@ -75,7 +75,8 @@ def run_in_time(trial: Trial, wanted: Program) -> RunResult:
 
 def traces(trial: Trial) -> dict[str, object]:
     """What a lane could leave in the machine while it lives."""
-    groups = [path.name for path in Path("/sys/fs/cgroup").glob(f"**/privid/{os.getpid()}-{trial.lane.index}-*")
+    name = f"privid/{os.getpid()}-{trial.lane.index}-*"  # looking deeper would meet groups of others that are just going
+    groups = [path.name for where in (name, f"*/{name}") for path in Path("/sys/fs/cgroup").glob(where)
               if not path.name.endswith("-setups")]  # that one stays as long as the lane
     return {"groups": groups, "mounts": Path("/proc/self/mountinfo").read_text().count(str(trial.scratch)),
             "files": sorted(path.name for path in (trial.scratch / f"lane-{trial.lane.index}").iterdir()),

@@ -93,7 +93,7 @@ def test_a_program_that_misbehaves_becomes_rows_or_defaults_on_time(world: World
     rows = world.rows(f"SELECT count(*), sum(range(v, -10, 100)) FROM {name}")
     took = time.monotonic() - began
     # a machine that is busy with other things may move the timetable, by whole slots
-    assert took < (CHUNKS + 1) * (SLOT + GUARD) + 1.5
+    assert took < (CHUNKS + 8) * (SLOT + GUARD) + 1.5
     if count is not None:
         assert rows[0][0] == count * CHUNKS
     if total is not None:

@@ -219,7 +219,12 @@ class World:
         with self.stack.connect("privid") as connection:
             connection.execute("SET privid.raw = on")
             statement = f"SELECT * FROM {self.roles[side]}.{table}"
-            return connection.execute(statement.encode()).fetchall()
+            try:
+                return connection.execute(statement.encode()).fetchall()
+            except psycopg.Error as error:
+                if error.sqlstate == "PV010":
+                    raise Missed(f"the machine is too busy to run {table}") from error
+                raise
 
 
 def camera_of(seed: int, side: str) -> str:
