@@ -53,15 +53,15 @@ def test_a_comparison_without_a_collation_tells_nothing(collations: Pair, statem
     ids=["charged", "free"],
 )
 def test_heavy_work_on_the_rows_of_an_event_takes_no_longer(few: Pair, statement: str) -> None:
-    """Coarsely; test_time.py measures it. In 0.3.0 one side was always slower, by seconds. What the
-    machine does beside the test makes either side slower now and then, but not every time."""
+    """Coarsely; test_time.py measures it. The least of some: what the machine does beside it only
+    adds. In 0.3.0 one side took 25 ms more at the least."""
     taken: dict[str, list[float]] = {side: [] for side in SIDES}
-    for _ in range(15):
+    for _ in range(20):
         for side in SIDES:
             seen = few.see(side, statement)
             assert seen.error is None, seen
             taken[side].append(seen.seconds)
-        if max(map(min, taken.values())) < min(map(max, taken.values())) + 0.008:
+        if len(taken["a"]) >= 10 and abs(min(taken["a"]) - min(taken["b"])) < 0.008:
             return
     pytest.fail(f"the event shows in the time: {taken}")
 
@@ -123,7 +123,7 @@ def test_a_unique_index_of_now_says_nothing_about_rows_of_then(
 # ------------------------------------------------------------------ definitions that change
 
 #: rows of a public table, which 0.3.0 took a while to read after it had judged the statement
-WIDE = 50_000
+WIDE = 5_000
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +173,7 @@ def test_a_table_that_inherits_while_a_release_runs_adds_no_rows(
         "SELECT count(*) FROM (SELECT plate, chunk, v, count(*) FROM {} GROUP BY 1, 2, 3) q "
         "JOIN wide ON wide.k = q.plate"
     )
-    for attempt in range(6):
+    for attempt in range(3):
         name = unique(f"parent_{attempt}")  # once it has had a child it is refused
         wide.stack.table(
             name,
@@ -205,7 +205,7 @@ def test_a_table_that_inherits_while_a_release_runs_adds_no_rows(
 def test_a_label_that_is_renamed_while_a_release_runs_tells_nothing(
     wide: Pair, unique: Callable[[str], str], statement: str
 ) -> None:
-    for attempt in range(4):
+    for attempt in range(2):
         name, seen = unique(f"renamed_{attempt}"), {}
         wide.execute(f"CREATE TYPE {name}_size AS ENUM ('small', 'large')")
         wide.table(name, columns=COLUMNS.replace("event_size", f"{name}_size"))

@@ -280,7 +280,8 @@ def test_a_table_of_the_owner_is_raw_for_the_owner_alone_and_only_when_asked(wor
 
 
 def test_a_function_of_the_owner_lends_no_raw_rows(world: World) -> None:
-    world.stack.run("CREATE FUNCTION lend_rows() RETURNS SETOF float8 LANGUAGE sql SECURITY DEFINER AS 'SELECT v FROM owner.mine'", user="owner")
+    world.stack.run("CREATE FUNCTION lend_rows() RETURNS SETOF float8 LANGUAGE sql SECURITY DEFINER "
+                    "AS 'SELECT v FROM owner.mine'", user="owner")
     world.stack.run("ALTER FUNCTION lend_rows() SET privid.raw = on", user="owner")
     with pytest.raises(psycopg.Error, match="raw rows"):
         world.rows("SELECT * FROM owner.lend_rows()")
