@@ -19,6 +19,7 @@ from privid.cli.daemon import Engine
 from privid.cli.layout import Layout
 from privid.cli.processes import wait_until
 from privid.engine import __main__ as engine_module
+from privid.engine.cancel import Cancel
 from privid.engine.handles import Handle
 from privid.errors import SandboxFailed
 from privid.model import Key, Plan
@@ -42,8 +43,14 @@ def _errors_passed_on() -> None:
 
 
 def _deadline_dropped() -> None:
-    """An answer leaves as soon as it is computed."""
-    release_module.Desk.await_deadline = lambda self, handle, cancel: None  # type: ignore[method-assign]
+    """An answer leaves as soon as it is computed, and nothing keeps the core until its deadline."""
+
+    def at_once(self: release_module.Desk, handle: Handle, cancel: Cancel) -> None:
+        if handle.turn is not None:
+            self._turns.give_back(handle.turn)
+
+    release_module.Desk.await_deadline = at_once  # type: ignore[method-assign]
+    room_module.Room.spin = lambda self, conn, until: None  # type: ignore[method-assign]
 
 
 def _keys_unsorted() -> None:

@@ -69,9 +69,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--pairs", type=int, default=2_000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--fault", choices=[fault.name for fault in FAULTS], help="this one alone")
     options = parser.parse_args()
     missed = 0
     for fault in FAULTS:
+        if options.fault not in (None, fault.name):
+            continue
         with faulty_stack(fault) as stack:
             tally = provoke(stack, fault, options.pairs, options.seed)
         found = [finding for finding in tally.findings if finding.kind in fault.kinds]

@@ -24,7 +24,7 @@ from pathlib import Path
 from tests.conftest import RunningStack, run_privid
 
 from .statements_calls import read_calls
-from .statements_pairs import Finding, Pairs, Tally
+from .statements_pairs import Finding, Floor, Pairs, Tally
 from .statements_scenario import FLAVOURS, Author
 from .statements_settings import read_settings
 from .statements_world import drop_world, made_world
@@ -42,7 +42,8 @@ def fuzz(stack: RunningStack, pairs: int, seed: int, *, workers: int = 4,
          flavour: str | None = None, enough: int | None = None) -> Tally:
     """One job; it ends early when there are enough findings."""
     worlds = made_world(stack, workers, seed)
-    several = [Pairs(world) for world in worlds]
+    floor = Floor()
+    several = [Pairs(world, floor) for world in worlds]
     failures: list[BaseException] = []
 
     def over() -> bool:

@@ -2,14 +2,18 @@
 
 A difference is a finding only if it is there every time: the scenario is run again, and what a step
 showed on one side must never be shown on the other. So a race that goes one way here and the other
-way there is no finding, and a leak is.
+way there is no finding, and a leak is. A difference of time is looked into while no other worker
+of the search asks anything: they wait for each other's computations.
 """
 
 from __future__ import annotations
 
 import random
 import re
+import threading
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from .statements_claims import claim_of, too_far
@@ -17,12 +21,55 @@ from .statements_scenario import Scenario
 from .statements_sides import Run, Side
 from .statements_world import SIDES, World
 
-__all__ = ["Finding", "Pairs", "Tally"]
+__all__ = ["Finding", "Floor", "Pairs", "Tally"]
 
 #: how often both sides are run again before a difference is believed
 _AGAIN = 17
-#: seconds: a difference of time that is looked into, and one that is believed if every run has it
-_LATE, _LATER = 0.025, 0.008
+#: seconds: a difference of time that is looked into, and one that is believed if the least of all
+#: runs have it, and of all pairs of runs so many
+_LATE, _LATER, _MOST = 0.025, 0.008, 0.9
+#: runs that a difference of time may lack that before it is given up
+_PATIENCE = 6
+
+
+class Floor:
+    """Who has it: many workers, or one alone."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._workers = 0
+        self._waiting = 0
+
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._waiting)
+            self._workers += 1
+        try:
+            yield
+        finally:
+            self._leave()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """For one who shares it already; several take turns."""
+        with self._changed:
+            self._workers -= 1
+            self._waiting += 1
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._workers == 0)
+            self._workers = 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._waiting -= 1
+                self._changed.notify_all()
+
+    def _leave(self) -> None:
+        with self._changed:
+            self._workers -= 1
+            self._changed.notify_all()
 
 
 @dataclass(frozen=True)
@@ -70,8 +117,9 @@ class Tally:
 class Pairs:
     """Compares, in the sessions of one worker."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, floor: Floor | None = None) -> None:
         self.world = world
+        self.floor = floor or Floor()
         self.sides = {side: Side(world, side) for side in SIDES}
         self.tally = Tally()
 
@@ -81,20 +129,25 @@ class Pairs:
 
     def compare(self, scenario: Scenario, rng: random.Random) -> None:
         """One pair, and what it takes to be sure of it."""
+        with self.floor.shared():
+            self._compare(scenario, rng)
+
+    def _compare(self, scenario: Scenario, rng: random.Random) -> None:
         self.tally.pairs += 1
         self.tally.forms[scenario.form] += 1
         runs = self._both(scenario, rng)
         self._count(scenario, runs)
         finding = self._fault(scenario, runs)
         differ = _differ(runs)
-        if finding is None and (differ or self._late(scenario, runs)):
+        if finding is None and differ:
             if self.world.repair():
                 runs = self._both(scenario, rng)
-            finding = self._always(scenario, rng, runs)
-            if finding is not None:
-                finding = self._smaller(finding, rng)
-            elif differ:
-                self.tally.raced += 1
+            finding = self._smaller(self._always(scenario, rng, runs), rng)
+            self.tally.raced += finding is None
+        elif finding is None and self._late(scenario, runs):
+            with self.floor.alone():
+                runs = self._both(scenario, rng)
+                finding = self._smaller(self._always(scenario, rng, runs, _PATIENCE), rng)
         if finding is None and not scenario.racing:
             finding = self._values(scenario, runs)
         if finding is not None:
@@ -127,26 +180,26 @@ class Pairs:
     def _late(self, scenario: Scenario, runs: dict[str, Run]) -> bool:
         """Whether a step took longer on one side than is usual on a machine as busy as this is."""
         usual = sorted(map(abs, self.tally.slower[-100:]))
-        most = max(_LATE, 6 * usual[len(usual) // 2]) if usual else _LATE
+        most = max(_LATE, 6 * usual[len(usual) // 2]) if usual and not scenario.timed else _LATE
         return any(step.asks and abs(a.seconds - b.seconds) > most
                    for step, a, b in zip(scenario.steps, runs["a"], runs["b"], strict=True))
 
-    def _always(self, scenario: Scenario, rng: random.Random,
-                runs: dict[str, Run]) -> Finding | None:
-        """Whether what differs does so every time."""
+    def _always(self, scenario: Scenario, rng: random.Random, runs: dict[str, Run],
+                patience: int = 0) -> Finding | None:
+        """Whether what differs does so every time; a time, most times."""
         kept = {side: [run] for side, run in runs.items()}
         finding = None
-        for _ in range(_AGAIN):
+        for repetition in range(_AGAIN):
             for side, run in self._both(scenario, rng).items():
                 kept[side].append(run)
             finding = _apart(scenario, kept)
-            if finding is None:
+            if finding is None and repetition >= patience:
                 return None
         return finding
 
-    def _smaller(self, finding: Finding, rng: random.Random) -> Finding:
+    def _smaller(self, finding: Finding | None, rng: random.Random) -> Finding | None:
         """The same with fewer steps, if that shows it as well; some of each kind are enough."""
-        if sum(other.kind == finding.kind for other in self.tally.findings) > 2:
+        if finding is None or sum(f.kind == finding.kind for f in self.tally.findings) > 2:
             return finding
         index = 0
         while index < len(finding.scenario.steps):
@@ -189,8 +242,9 @@ def _apart(scenario: Scenario, kept: dict[str, list[Run]]) -> Finding | None:
             return Finding(kind, scenario, f"step {i}\n  "
                            + _first_difference(str(one.compared), str(other.compared)))
         times = [sorted(seen.seconds for seen in run) for run in (a, b)]
-        slow = 1 if times[1][0] > times[0][-1] else 0
-        if step.asks and times[slow][0] > times[1 - slow][-1] + _LATER:
+        fast, slow = sorted(times, key=min)
+        above = sum(x > y for x in slow for y in fast) / len(slow) / len(fast)
+        if step.asks and slow[0] > fast[0] + _LATER and above > _MOST:
             spans = [f"{span[0]:.3f} to {span[-1]:.3f} s" for span in times]
             detail = f"step {i}: {spans[0]} on side a, {spans[1]} on side b"
             return Finding("time", scenario, detail)

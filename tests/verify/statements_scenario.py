@@ -34,6 +34,8 @@ class Scenario:
     racing: tuple[tuple[float, Step], ...] = ()
     #: keys and aggregates of the release's rows, where their values are compared
     plain: tuple[int, int] | None = None
+    #: whether it is about time: then the usual difference of times is no excuse
+    timed: bool = False
 
     @property
     def text(self) -> str:
@@ -89,7 +91,7 @@ class Author:
         of = public if flavour == "public rows" else None
         steps, undo, racing = self.with_moves(rng, steps, of)
         return Scenario(form, (*self.before(rng, flavour), *steps), (*undo, *forms.cleanup),
-                        tuple(sorted(racing, key=lambda item: item[0])), plain)
+                        tuple(sorted(racing, key=lambda item: item[0])), plain, flavour == "time")
 
     def with_snapshot(self, rng: random.Random, steps: list[Step], chance: float) -> list[Step]:
         """In a transaction that has looked at public tables before."""
