@@ -19,11 +19,10 @@ from typing import Any, cast
 import psycopg
 
 from privid.calculus import parse_select
+from privid.engine.blocks import Blocks
 from privid.engine.chunks import ChunkCache, chunk_keys
-from privid.engine.handles import Handle, OpenHandles, Scan
-from privid.engine.jobs import Job
+from privid.engine.evaluator import Evaluator, KeptChunks
 from privid.engine.log import Log
-from privid.engine.release import Desk
 from privid.engine.room_session import RoomSession
 from privid.engine.rows import encode_columns
 from privid.engine.server import Server
@@ -31,6 +30,9 @@ from privid.ledger.pool import Pool
 from privid.model import Collected, Column, TableUse
 from privid.room import Room, chunk_moments, inner_query
 from privid.room.description import describe
+from privid.room.pool import RoomPool
+from privid.room.query import objects, run_inner
+from privid.room.remote import RemoteRoom
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -54,11 +56,15 @@ def main() -> None:
         where = psycopg.conninfo.make_conninfo(host=str(layout.run), port=str(layout.socket_port), dbname="privid")
         pool = Pool(psycopg.conninfo.make_conninfo(where, user="privid_engine"))
         room = Room(Path(place), pool, lambda event, /, **fields: None)
+        remote = RemoteRoom(room.directory, room.connections, room.suspect)
+        room.observe(remote.change)
+        sessions = RoomPool(remote)  # as the evaluator has them
         try:
             idle(Path(place))
-            with psycopg.connect(where, user="privid", autocommit=True) as plain, reading(room, Path(place)) as ask:
+            with psycopg.connect(where, user="privid", autocommit=True) as plain, reading(room, sessions, Path(place)) as ask:
                 rows(plain, ask)
         finally:
+            sessions.close()
             room.close()
             pool.close()
 
@@ -85,7 +91,7 @@ def rows(plain: psycopg.Connection[tuple[Any, ...]], ask: Callable[[str], float]
 
 
 @contextmanager
-def reading(room: Room, place: Path) -> Iterator[Callable[[str], float]]:
+def reading(room: Room, sessions: RoomPool, place: Path) -> Iterator[Callable[[str], float]]:
     """Serves the room's scans from a chunk cache that has a million rows; what is yielded asks a question and tells the seconds."""
     table = builders.table(chunks=CHUNKS, max_rows=ROWS_PER_CHUNK)
     table = replace(table, columns=(Column("chunk", 1, "timestamptz", "timestamptz", True, None),
@@ -93,21 +99,20 @@ def reading(room: Room, place: Path) -> Iterator[Callable[[str], float]]:
     use = TableUse(table, ((0, CHUNKS),))
     moments = chunk_moments(table, (0, CHUNKS))
     keys = chunk_keys(table, "module", "none", use.runs(), moments)
-    cache, handles = ChunkCache(place / "chunks.db"), OpenHandles()
+    cache = ChunkCache(place / "chunks.db")
     for key in keys:
         cache.put(key, ROWS_PER_CHUNK, "ok", 1, encode_columns(table.untrusted, [(float(i % 100),) for i in range(ROWS_PER_CHUNK)]))
-    known = cast(Job, SimpleNamespace(wait=lambda key: None))  # nothing has to run
-    handle = Handle(None, cache.pin(), {0: Scan(use, use.runs(), moments, keys, known)})
-    handles.add(handle)
-    desk = cast(Desk, SimpleNamespace(scan=lambda handle, number: handle.scans[number].bodies(cache)))
-    server = Server(room.listen(), room.uid, partial(RoomSession, desk, handles), Log(io.StringIO()))
+    blocks = Blocks.of(use, use.runs(), moments, keys), 1 << 62
+    evaluator = cast(Evaluator, SimpleNamespace(blocks=lambda handle, number: blocks))
+    server = Server(room.listen(), room.uid, partial(RoomSession, evaluator, KeptChunks(place / "chunks.db")), Log(io.StringIO()))
     serving = threading.Thread(target=server.serve)
     serving.start()
 
     def ask(what: str) -> float:
         inner = inner_query(parse_select(QUESTIONS[what]), (Collected(0),), [table])
-        with room.take({}) as connection:
-            return elapsed(lambda: room.query(connection, inner, [table], [use], handle.ident, time.monotonic_ns() + 60 * 10**9))
+        with sessions.take({}) as connection:
+            return elapsed(lambda: run_inner(connection, objects(inner, [table], [use], "bench"), (), inner.query,
+                                             time.monotonic_ns() + 60 * 10**9))
 
     try:
         yield ask

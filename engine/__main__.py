@@ -28,11 +28,10 @@ from .attachments import Attachments
 from .bulletin import Bulletin
 from .chunks import ChunkCache
 from .definitions import Sources
-from .handles import OpenHandles
+from .evaluation import Evaluations
 from .log import Log
 from .programs import Programs, describe
 from .release import Desk
-from .room_session import RoomSession
 from .runner import Runner
 from .scenes import Scenes
 from .scratch import make_scratch
@@ -48,7 +47,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     log = Log()
     _log_everything(log)
     os.umask(0o022)
-    sys.setswitchinterval(0.0005)  # a lane's thread must not wait long for the interpreter when its slot begins
     sys.setswitchinterval(0.0005)  # a lane's thread must not wait at the gate because another thread reads output
     try:
         with ExitStack() as cleanup:
@@ -116,15 +114,11 @@ def _build(options: argparse.Namespace, log: Log, cleanup: ExitStack) -> Server:
     cleanup.callback(runner.stop)
     sources = Sources(lambda source, fps: video.open_footage(options.videos, source, fps, cache / "footage"), video.make_grid,
                       attachments.executable, Scenes(ledger))
-    handles = OpenHandles()
     room = Room(options.data, ledger.pool, log.write)
     cleanup.callback(room.close)
-    desk = Desk(ledger, sources, programs, runner, chunks, room, handles, log)
-    scans = Server(room.listen(), room.uid, partial(RoomSession, desk, handles), log)
-    serving = threading.Thread(target=scans.serve, name="room scans", daemon=True)
-    serving.start()
-    cleanup.callback(serving.join)
-    cleanup.callback(scans.stop)
+    evaluations = Evaluations(room, cache / "chunks.db", log)
+    cleanup.callback(evaluations.close)
+    desk = Desk(ledger, sources, programs, runner, chunks, room, evaluations, log)
     database = _database(options.conninfo)
     listener = listen(options.socket, options.peer_uid)
     cleanup.callback(options.socket.unlink, missing_ok=True)

@@ -14,7 +14,7 @@ from privid.quantities import parse_number
 from privid.room import Bound, Inner, Room, bound, inner_query
 from privid.udf import noise
 
-from .compute import allowance_of, margin_of
+from .allowances import allowance_of, margin_of
 from .definitions import Sources, make_table
 from .timetable import nanoseconds
 from .wire import Malformed

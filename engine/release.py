@@ -1,15 +1,13 @@
-"""The way of a release through the engine, forward: judged, reused or charged, run, computed in the room, noise, deadline, answer."""
+"""The way of a release through the engine, forward: judged, reused or charged, run, evaluated, noise, deadline, answer."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
 import json
-import os
 import secrets
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -20,14 +18,17 @@ from privid.errors import SandboxFailed
 from privid.ledger import Claim, Ledger, ReleaseRecord, Use
 from privid.model import Camera, Key, Plan, Span, TableUse
 from privid.room import Room, chunk_moments
+from privid.room.query import objects
 from privid.sandbox.executable import Kind
 from privid.udf import noise
 
+from .allowances import is_slow, margin_of
+from .blocks import Blocks
 from .cancel import Cancel, Cancelled
 from .chunks import ChunkCache, chunk_keys
-from .compute import Quiet, Turns, compute, is_slow
 from .definitions import Sources, make_camera, make_table
-from .handles import Charge, Handle, OpenHandles, Scan
+from .evaluation import Evaluations, Task
+from .handles import Charge, Handle, Scan
 from .judge import Judge, Judged, text_of
 from .log import Log
 from .programs import OUTCOMES, Programs
@@ -71,18 +72,14 @@ class Desk:
     """Serves requests; one for the whole engine, used by many threads."""
 
     def __init__(self, ledger: Ledger, sources: Sources, programs: Programs, runner: Runner, cache: ChunkCache, room: Room,
-                 handles: OpenHandles, log: Log) -> None:
+                 evaluations: Evaluations, log: Log) -> None:
         self._ledger = ledger
         self._sources = sources
         self._judge = Judge(sources, room)
         self._programs = programs
         self._runner = runner
         self._cache = cache
-        self._room = room
-        self._handles = handles
-        self.quiet = Quiet()
-        #: the cores that are left beside the lanes compute
-        self._turns = Turns(max(1, len(os.sched_getaffinity(0))))
+        self._evaluations = evaluations
         self._log = log
         #: what EXPLAIN shows of a release's key: the key itself is a digest of the video, which nobody may see
         self._secret = secrets.token_bytes(32)
@@ -145,7 +142,7 @@ class Desk:
         if request.get("reuse") is True and (stored := self._ledger.find_answer(key)) is not None:
             self._log.write("release reused", release=stored.release)
             return Answer(stored.rows, f"reused the answer of release {stored.release}, at no charge", True)
-        self._room.check()  # before the charge: a room that is not there computes nothing
+        self._evaluations.check()  # before the charge: what is not there computes nothing
         cancel.check()
         release = self._ledger.charge(_claims(plan), ReleaseRecord(
             role=text_of(request, "role"), query=text_of(request, "query"), canonical=plan.canonical, key=key, epsilon=plan.epsilon,
@@ -157,28 +154,20 @@ class Desk:
             with cancel.calling(partial(self.abandon, handle)):
                 return self._carry_out(handle, judged, cancel)
         except BaseException as error:
-            try:
-                if not isinstance(error, Cancelled):
-                    self.await_deadline(handle, cancel)
-                elif handle.turn is not None:
-                    self._turns.give_back(handle.turn)
-            finally:  # also when the peer leaves while its error waits
-                self.drop(handle)
+            self._await_end(handle, error)
+            self.drop(handle)
             raise
 
     def _carry_out(self, handle: Handle, judged: Judged, cancel: Cancel) -> Answer:
-        """Slots, room, noise; then the wait."""
+        """Slots, evaluation, noise; then the wait."""
         charge = handle.charge
         assert charge is not None
-        deadline = self._take_turn(handle, cancel)
-        with self.quiet.computing() if not is_slow(charge.allowance) else nullcontext():
-            self._handles.add(handle)
-            try:
-                rows, computed = compute(self._room, judged, handle, deadline, self._log)
-            finally:
-                self._handles.remove(handle)
-            noisy, notice, computed = self._with_noise(charge.release, judged.plan, rows, computed)
-        self.await_deadline(handle, cancel)
+        while (over := handle.over) > time.monotonic_ns():  # a slot that slips moves it
+            cancel.wait_until(over / NANO)
+        rows, computed = self._evaluated(handle, judged, cancel)
+        noisy, notice, computed = self._with_noise(charge.release, judged.plan, rows, computed)
+        assert handle.deadline is not None
+        cancel.wait_until(handle.deadline / NANO)
         if not computed and not judged.protected:
             # nothing is hidden here, so that an answer which is not one would only mislead
             raise SandboxFailed("could not compute the release", hint="The operator finds the cause in the engine's log.")
@@ -196,20 +185,35 @@ class Desk:
             self._log.write("room failed", release=release, error=type(error).__name__, sqlstate=None)
             return (*noise.answer(plan, []), False)
 
-    def _take_turn(self, handle: Handle, cancel: Cancel) -> int:
-        """Wait for the end of the last slot and for this release's turn in the room; returns when that turn is over."""
+    def _evaluated(self, handle: Handle, judged: Judged, cancel: Cancel) -> tuple[list[Key], bool]:
+        """Rows of the inner query and whether they are its own, when its time is over; whatever went wrong, those of an empty input."""
         charge = handle.charge
         assert charge is not None
-        if handle.turn is None:
-            while (over := handle.over) > time.monotonic_ns():  # a slot that slips moves it
-                cancel.wait_until(over / NANO)
-            handle.turn = self._turns.take(over, charge.allowance)
-            cancel.wait_until(handle.turn.begin / NANO)
-        return handle.turn.end
+        evaluation = self._evaluations.submit(partial(_task, handle, judged))
+        begin = evaluation.wait_begun(cancel)
+        handle.deadline = begin + charge.allowance
+        done = evaluation.result(begin)
+        try:
+            for job in handle.jobs:
+                job.wait_all(time.monotonic_ns())  # failures of the timetable and the sandbox are public
+        except TimeoutError:
+            pass  # what a program said was not read in time, which the evaluator has noticed
+        if done.rows is not None:
+            return done.rows, True
+        late = done.failure in ("TimeoutError", "QueryCanceled")
+        self._log.write("room late" if late else "room failed", release=charge.release, error=done.failure, sqlstate=done.sqlstate)
+        return [], False
 
-    def await_deadline(self, handle: Handle, cancel: Cancel) -> None:
-        """Answers and errors alike leave at moments that are public."""
-        cancel.wait_until(self._take_turn(handle, cancel) / NANO)
+    def _await_end(self, handle: Handle, error: BaseException) -> None:
+        """Errors leave, and releases end, at moments that are public, whether anybody still waits or not. What is withdrawn before its
+        computation begins ends there and then."""
+        charge = handle.charge
+        assert charge is not None
+        end = handle.deadline
+        if end is None and not isinstance(error, Cancelled):
+            end = handle.over + charge.allowance
+        while end is not None and (left := end - time.monotonic_ns()) > 0:
+            time.sleep(left / NANO)
 
     def settle(self, answer: Answer) -> None:
         """The answer has left: count for the owners how runs ended."""
@@ -223,7 +227,7 @@ class Desk:
             counts = {outcome: scan.job.outcomes.get(outcome, 0) for outcome in OUTCOMES}
             self._ledger.count_failures(scan.use.table.camera, counts)
 
-    # Rows, for the room and for owners
+    # Rows, for owners
 
     def raw(self, request: dict[str, Any]) -> Handle:
         """Rows for the camera's owner: no noise, no charge, no deadline. The library has checked who asks."""
@@ -240,7 +244,8 @@ class Desk:
     def _submit(self, handle: Handle, reads: Sequence[_Read]) -> None:
         for read in reads:
             job = self._runner.submit(read.use.table, read.kind, read.runs, read.keys)
-            handle.scans[read.use.table.index] = Scan(read.use, read.runs, read.moments, read.keys, job)
+            blocks = Blocks.of(read.use, read.runs, read.moments, read.keys)
+            handle.scans[read.use.table.index] = Scan(read.use, blocks, job)
 
     def scan(self, handle: Handle, table: int) -> Iterator[bytes]:
         """Bodies of B messages."""
@@ -281,6 +286,16 @@ class Desk:
                 raise Malformed("check of neither a server nor a table")
         self._ledger.register(camera)
         return notices
+
+
+def _task(handle: Handle, judged: Judged, ident: int) -> Task:
+    """What the evaluator is told of a release."""
+    assert handle.charge is not None
+    inner, allowance = judged.inner, handle.charge.allowance
+    return Task(ident, handle.ident, objects(inner, judged.tables, judged.plan.uses, handle.ident),
+                [(name, public.rows) for public, name in inner.publics], inner.query, judged.settings,
+                {number: scan.blocks for number, scan in handle.scans.items()}, allowance, nanoseconds(margin_of(judged.plan)),
+                is_slow(allowance))
 
 
 def _claims(plan: Plan) -> list[Claim]:

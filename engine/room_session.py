@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
 
 from privid import __version__
-from privid.errors import PrividError
+from privid.errors import EngineUnavailable
 
-from .cancel import Cancel, Cancelled
-from .compute import hasten
-from .handles import OpenHandles
-from .release import Desk
+from .cancel import Cancel
 from .wire import Malformed, pack, pack_json, parse_body
+
+if TYPE_CHECKING:
+    from .evaluator import Evaluator, KeptChunks
 
 __all__ = ["RoomSession"]
 
@@ -21,10 +23,10 @@ Send = Callable[[bytes], None]
 class RoomSession:
     """Implements server.Conversation for backends of the room."""
 
-    def __init__(self, desk: Desk, handles: OpenHandles, cancel: Cancel) -> None:
+    def __init__(self, evaluator: Evaluator, chunks: KeptChunks, cancel: Cancel) -> None:
         self.greeted = False
-        self._desk = desk
-        self._handles = handles
+        self._evaluator = evaluator
+        self._chunks = chunks
 
     def serve(self, kind: str, body: bytes, send: Send) -> None:
         request = parse_body(body)
@@ -34,14 +36,12 @@ class RoomSession:
             return
         if kind != "S" or not self.greeted or not isinstance(request.get("table"), int):
             raise Malformed("the room asks for rows only")
-        hasten()
         try:
-            for rows in self._desk.scan(self._handles.find(request.get("handle")), request["table"]):
+            blocks, until = self._evaluator.blocks(request.get("handle"), request["table"])
+            for rows in blocks.bodies(partial(self._chunks.wait, until)):
                 send(pack("B", rows))
-        except (Cancelled, Malformed):
-            raise
-        except PrividError as error:
-            send(pack_json("E", error.as_message()))
+        except (KeyError, TypeError, TimeoutError):
+            send(pack_json("E", EngineUnavailable("release is no longer under way").as_message()))
         else:
             send(pack_json("e", {}))
 

@@ -39,8 +39,6 @@ class Session:
         cancel.then(self._abandon)
 
     def serve(self, kind: str, body: bytes, send: Send) -> None:
-        if self.greeted:
-            self._desk.quiet.wait()
         request = parse_body(body)
         if not self.greeted and kind != "H":
             raise Malformed("no hello")

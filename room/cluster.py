@@ -22,7 +22,7 @@ from .priority import QUICK, set_priority
 from .settings import SESSION, server_settings
 from .user import ENVIRONMENT, step_down
 
-__all__ = ["Cluster", "make_pristine", "next_cluster"]
+__all__ = ["Cluster", "make_pristine", "next_cluster", "open_session"]
 
 _PRISTINE = "pristine"
 _LIBRARY = "privid.so"
@@ -120,6 +120,23 @@ def next_cluster(place: Place, number: int, connections: int) -> Cluster:
         raise
 
 
+def open_session(kind: type[C], directory: str, dbname: str = "room", timeout: int = 5) -> C:
+    """A session with the server in a directory, with the settings of the room, whatever PG* the environment says."""
+    conn = kind.connect(
+        host=directory, hostaddr="", port="5432", user="room", dbname=dbname, options="",
+        client_encoding="utf8", application_name="privid engine", sslmode="disable",
+        gssencmode="disable", connect_timeout=timeout, autocommit=True, prepare_threshold=None)
+    try:
+        conn.execute("SELECT pg_catalog.set_config(n, v, false) "
+                     "FROM unnest(%s::text[], %s::text[]) s(n, v)",
+                     (list(SESSION), list(SESSION.values())))
+    except BaseException:
+        conn.close()
+        raise
+    set_priority(conn.info.backend_pid, QUICK)
+    return conn
+
+
 class Cluster:
     """A running server. It ends with the thread that made it, however that ends."""
 
@@ -162,20 +179,8 @@ class Cluster:
                           hint="See whether the machine has memory and disk left for it.")
 
     def connect(self, kind: type[C], dbname: str = "room", timeout: int = 5) -> C:
-        """A new session with the settings of the room, whatever PG* the environment says."""
-        conn = kind.connect(
-            host=self.place.through(self.name), hostaddr="", port="5432", user="room", dbname=dbname,
-            options="", client_encoding="utf8", application_name="privid engine", sslmode="disable",
-            gssencmode="disable", connect_timeout=timeout, autocommit=True, prepare_threshold=None)
-        try:
-            conn.execute("SELECT pg_catalog.set_config(n, v, false) "
-                         "FROM unnest(%s::text[], %s::text[]) s(n, v)",
-                         (list(SESSION), list(SESSION.values())))
-        except BaseException:
-            conn.close()
-            raise
-        set_priority(conn.info.backend_pid, QUICK)
-        return conn
+        """A new session."""
+        return open_session(kind, self.place.through(self.name), dbname, timeout)
 
     def answers(self) -> bool:
         """Whether a new session can be made; no answer for a while is none."""

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import psycopg
 from psycopg import pq
@@ -20,10 +20,10 @@ from privid.errors import EngineUnavailable, InvalidValue
 
 from .facts import Connection
 from .priority import PUBLIC, set_priority
-from .server import RoomServer, unavailable
+from .server import unavailable
 from .settings import request_settings
 
-__all__ = ["Connection", "RoomConnection", "RoomPool", "apply_settings"]
+__all__ = ["Connection", "RoomConnection", "RoomLike", "RoomPool", "apply_settings"]
 
 #: Work of the kind that a release does: the catalogs are in the session's caches then, and it has its
 #: temporary schema.
@@ -51,6 +51,23 @@ _SPARE = 8
 _LEISURE = 0.05
 
 
+C = TypeVar("C", bound=Connection)
+
+
+class RoomLike(Protocol):
+    """What a pool asks of the room's server: RoomServer, or RemoteRoom in another process."""
+
+    connections: int
+
+    @property
+    def number(self) -> int:
+        """Of the server that runs, 0 for none."""
+
+    def connect(self, kind: type[C], patience: float = 10.0) -> C: ...
+
+    def suspect(self, number: int) -> None: ...
+
+
 class RoomConnection(psycopg.Connection[tuple[object, ...]]):
     """A session for one release. Closing it makes way for another."""
 
@@ -70,7 +87,7 @@ class RoomConnection(psycopg.Connection[tuple[object, ...]]):
 class RoomPool:
     """A stock of sessions that nobody has used, and a few that are used again for public work."""
 
-    def __init__(self, server: RoomServer, *, stock: int = 3, at_once: int = 16, public: int = 3,
+    def __init__(self, server: RoomLike, *, stock: int = 3, at_once: int = 16, public: int = 3,
                  patience: float = 10.0) -> None:
         if server.connections < at_once + stock + public + _SPARE:
             raise ValueError("the room has too few connections for this pool")

@@ -15,7 +15,7 @@ from .deparse import Inner, enum_ddl, public_ddl, table_ddl
 from .pool import Connection, RoomPool
 from .public import copy_rows
 
-__all__ = ["rehearse", "run_inner", "spin"]
+__all__ = ["objects", "rehearse", "run_inner", "spin"]
 
 
 #: steps of plans that have a bound. A sort has one because little is sorted at once; a merge join would sort without it.
@@ -30,7 +30,7 @@ def rehearse(pool: RoomPool, inner: Inner, tables: Sequence[Table], uses: Sequen
     steps whose time is not bounded (relations.py)."""
     with pool.public() as conn, conn.transaction(force_rollback=True):
         try:
-            conn.execute("; ".join([f"SET LOCAL statement_timeout = {_TIMEOUT}", *_objects(inner, tables, uses, "")]).encode())
+            conn.execute("; ".join([f"SET LOCAL statement_timeout = {_TIMEOUT}", *objects(inner, tables, uses, "")]).encode())
             (plan,) = conn.execute(f"EXPLAIN (FORMAT JSON) {inner.query}".encode()).fetchall()[0]
         except psycopg.DataError as error:  # a constant that no value of a program plays a part in
             told = error.diag
@@ -65,7 +65,7 @@ def _sentence(text: str | None) -> str | None:
     return f"{text[:1].upper()}{text[1:]}." if text else None
 
 
-def _objects(inner: Inner, tables: Sequence[Table], uses: Sequence[TableUse], handle: str) -> list[str]:
+def objects(inner: Inner, tables: Sequence[Table], uses: Sequence[TableUse], handle: str) -> list[str]:
     """The statements that make what the query reads."""
     most = {use.table.index: use.count * use.table.max_rows for use in uses}
     made = [enum_ddl(name, labels) for name, labels in inner.enums.values()]
@@ -73,14 +73,15 @@ def _objects(inner: Inner, tables: Sequence[Table], uses: Sequence[TableUse], ha
     return made + [public_ddl(public, name, inner.enums) for public, name in inner.publics]
 
 
-def run_inner(conn: Connection, inner: Inner, tables: Sequence[Table], uses: Sequence[TableUse], handle: str, deadline: int) -> list[Key]:
-    """Its rows as text. The transaction stays open, to end with the session."""
+def run_inner(conn: Connection, statements: Sequence[str], publics: Sequence[tuple[str, Sequence[Key]]], query: str,
+              deadline: int) -> list[Key]:
+    """The query's rows as text, after its objects are made and public rows copied. The transaction stays open, to end with the session."""
     left = max(1, (deadline - time.monotonic_ns()) // 1_000_000)
-    conn.execute("; ".join(["BEGIN", f"SET LOCAL statement_timeout = {left}", *_objects(inner, tables, uses, handle)]).encode())
-    for public, name in inner.publics:
-        copy_rows(conn, name, public.rows)
+    conn.execute("; ".join(["BEGIN", f"SET LOCAL statement_timeout = {left}", *statements]).encode())
+    for name, rows in publics:
+        copy_rows(conn, name, rows)
     with RawCursor(conn) as cursor:
-        cursor.execute(inner.query.encode(), prepare=False, binary=False)
+        cursor.execute(query.encode(), prepare=False, binary=False)
         result = cursor.pgresult
         assert result is not None
         columns, value = range(result.nfields), result.get_value

@@ -1,14 +1,12 @@
-"""What the engine asks of the room: expressions over chunks, facts about public rows, and the inner queries of releases."""
+"""What the engine asks of the room before a release is charged: expressions over chunks, facts about public rows, a rehearsal. The inner
+query itself is evaluated by a process of its own (privid.engine.evaluator)."""
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-import psycopg
 
 from privid.errors import EngineUnavailable
 from privid.model import Evaluate, Key, PublicRows, Table, TableUse
@@ -16,11 +14,11 @@ from privid.model import Evaluate, Key, PublicRows, Table, TableUse
 from .deparse import Inner
 from .evaluate import make_evaluate
 from .facts import Facts, Served, read_facts
-from .pool import Connection, RoomConnection, RoomPool
+from .pool import RoomPool
 from .premises import Order
 from .premises import Room as Premises
 from .public import is_unique, matching
-from .query import rehearse, run_inner, spin
+from .query import rehearse
 from .server import Report, RoomServer
 from .settings import HASH_FACTOR, SORT_MEMORY
 
@@ -60,7 +58,7 @@ class Room:
         self.premises = Premises(order=_order(facts), sort_memory=SORT_MEMORY, hash_memory=SORT_MEMORY * HASH_FACTOR)
         self._server = RoomServer(data, report=report)
         self._server.start(served)
-        self._pool = RoomPool(self._server)
+        self._pool = RoomPool(self._server, stock=0)
 
     def close(self) -> None:
         self._pool.close()
@@ -92,20 +90,21 @@ class Room:
         """Refuses an inner query that PostgreSQL would refuse, or plan with steps that have no bound."""
         rehearse(self._pool, inner, tables, uses)
 
-    # One release
+    # For the process that evaluates
 
-    def take(self, settings: Mapping[str, str]) -> RoomConnection:
-        """A session that nobody has used and nobody will use again."""
-        return self._pool.take(settings)
+    @property
+    def directory(self) -> Path:
+        return self._server.place.path
 
-    def query(self, conn: Connection, inner: Inner, tables: Sequence[Table], uses: Sequence[TableUse], handle: str,
-              deadline: int) -> list[Key]:
-        return run_inner(conn, inner, tables, uses, handle, deadline)
+    @property
+    def connections(self) -> int:
+        """Sessions that are left for releases."""
+        return self._server.connections
 
-    def spin(self, conn: Connection, until: int) -> None:
-        spin(conn, until)
+    def observe(self, tell: Callable[[int, str], None]) -> None:
+        """Tells which server runs, now and whenever that changes."""
+        self._server.observe(tell)
 
-    def stop(self, conn: Connection) -> None:
-        """Ends what the session does, from another thread."""
-        with suppress(psycopg.Error):
-            conn.cancel()
+    def suspect(self, number: int) -> None:
+        """A session with the server of this number has failed."""
+        self._server.suspect(number)

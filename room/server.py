@@ -11,6 +11,7 @@ import select
 import socket
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -62,6 +63,7 @@ class RoomServer:
         self._failure: BaseException | None = None
         self._suspected = 0  # number of a cluster that did not answer somebody
         self._stopping = False
+        self._told: list[Callable[[int, str], None]] = []
         self._place: Place | None = None
         self._user: RoomUser | None = None
         self._thread: threading.Thread | None = None
@@ -152,6 +154,16 @@ class RoomServer:
                 raise unavailable(_REPLACED)
             return self._current
 
+    def observe(self, tell: Callable[[int, str], None]) -> None:
+        """Tells which server runs, now and whenever that changes: its number and its folder, or 0 and nothing."""
+        with self._changed:
+            self._told.append(tell)
+            tell(*self._named())
+
+    def _named(self) -> tuple[int, str]:
+        current = self._current
+        return (current.number, current.name) if current is not None else (0, "")
+
     def suspect(self, number: int) -> None:
         """A session with the server of this number has failed: see whether it still answers."""
         self._suspected = number
@@ -215,6 +227,8 @@ class RoomServer:
         with self._changed:
             self._current, self._failure = cluster, failure
             self._changed.notify_all()
+            for tell in self._told:
+                tell(*self._named())
 
     def _pause(self, seconds: float) -> None:
         with self._changed:

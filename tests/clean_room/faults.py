@@ -8,11 +8,12 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 import privid.calculus.twins as twins_module
-import privid.engine.compute as compute_module
+import privid.engine.evaluation as evaluation_module
+import privid.engine.evaluator as evaluator_module
 import privid.engine.release as release_module
 import privid.room.room as room_module
 from privid.cli.daemon import Engine
@@ -21,6 +22,7 @@ from privid.cli.processes import wait_until
 from privid.engine import __main__ as engine_module
 from privid.engine.cancel import Cancel
 from privid.engine.handles import Handle
+from privid.engine.judge import Judged
 from privid.errors import SandboxFailed
 from privid.model import Key, Plan
 from privid.udf import noise
@@ -31,26 +33,35 @@ __all__ = ["FAULTS", "faulty_engine"]
 def _errors_passed_on() -> None:
     """The room evaluates PostgreSQL's own functions, and what it says when one raises reaches the client."""
     twins_module.TWINS.clear()
-    compute = compute_module.compute
+    evaluated = release_module.Desk._evaluated
 
-    def passing(room: Any, judged: Any, handle: Handle, deadline: int, log: Any) -> tuple[list[Key], bool]:
-        rows, computed = compute(room, judged, handle, deadline, log)
+    def passing(self: release_module.Desk, handle: Handle, judged: Judged, cancel: Cancel) -> tuple[list[Key], bool]:
+        rows, computed = evaluated(self, handle, judged, cancel)
         if not computed:
             raise SandboxFailed("the inner query failed")
         return rows, computed
 
-    setattr(release_module, "compute", passing)  # noqa: B010 (it is not the module's own)
+    release_module.Desk._evaluated = passing  # type: ignore[method-assign]
 
 
 def _deadline_dropped() -> None:
     """An answer leaves as soon as it is computed, and nothing keeps the core until its deadline."""
+    evaluation_module.COMMAND[2:] = [__name__, "hasty evaluator"]
+    evaluated = release_module.Desk._evaluated
 
-    def at_once(self: release_module.Desk, handle: Handle, cancel: Cancel) -> None:
-        if handle.turn is not None:
-            self._turns.give_back(handle.turn)
+    def at_once(self: release_module.Desk, handle: Handle, judged: Judged, cancel: Cancel) -> tuple[list[Key], bool]:
+        found = evaluated(self, handle, judged, cancel)
+        handle.deadline = time.monotonic_ns()
+        return found
 
-    release_module.Desk.await_deadline = at_once  # type: ignore[method-assign]
-    room_module.Room.spin = lambda self, conn, until: None  # type: ignore[method-assign]
+    release_module.Desk._evaluated = at_once  # type: ignore[method-assign]
+    evaluation_module.Evaluation.result = lambda self, begin: self.done.result()  # type: ignore[method-assign]
+
+
+def _hasty_evaluator() -> None:
+    """Rows are handed over as soon as they are there, and the lane is free."""
+    evaluator_module._sleep_until = lambda moment: None
+    setattr(evaluator_module, "spin", lambda session, until: None)  # noqa: B010 (it is not the module's own)
 
 
 def _keys_unsorted() -> None:
@@ -98,5 +109,9 @@ def faulty_engine(layout: Layout, fault: str) -> Iterator[None]:
 
 
 if __name__ == "__main__":
+    if sys.argv[1] == "hasty evaluator":
+        del sys.argv[1]
+        _hasty_evaluator()
+        evaluator_module.main()
     FAULTS[sys.argv[1]]()
     sys.exit(engine_module.main(sys.argv[2:]))

@@ -8,8 +8,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privid.engine.compute import QUICK, SLOW_FACTOR, Turns, allowance_of
-from privid.engine.timetable import NANO, Place, Timetable, nanoseconds
+from privid.engine.allowances import SLOW_FACTOR, allowance_of
+from privid.engine.timetable import Place, Timetable, nanoseconds
 
 
 def test_slot_i_begins_at_start_plus_i_pitches_exactly() -> None:
@@ -45,31 +45,6 @@ def test_a_cancel_frees_a_lane_up_to_the_last_slot_that_is_left() -> None:
     table.reserve(5, 10, 0)
     table.release(0, first)
     assert table.reserve(1, 10, 0)[0].begin == 20
-
-
-QUICK_ONES = st.integers(1, int(QUICK * NANO))
-SLOW_ONES = st.integers(int(QUICK * NANO) + 1, 100 * NANO)
-
-
-@given(st.lists(st.tuples(st.integers(0, 10 * NANO), QUICK_ONES | SLOW_ONES), max_size=12), st.integers(1, 3))
-def test_a_computation_has_a_core_for_as_long_as_its_allowance(asked: list[tuple[int, int]], cores: int) -> None:
-    """Neither when it begins nor when it is over depends on anything but what was asked before, and how long that may take."""
-    turns, used = Turns(cores), dict[tuple[bool, int], list[Place]]()
-    for earliest, allowance in asked:
-        turn = turns.take(earliest, allowance)
-        assert turn.begin >= earliest and turn.end == turn.begin + allowance
-        used.setdefault((allowance > QUICK * NANO, turn.lane), []).append(turn)
-    for places in used.values():
-        assert all(a.end <= b.begin for a, b in pairwise(places))
-
-
-@given(st.lists(SLOW_ONES, max_size=5), QUICK_ONES)
-def test_slow_computations_wait_for_each_other_and_quick_ones_for_none_of_them(slow: list[int], quick: int) -> None:
-    turns, begin = Turns(1), 0
-    for allowance in slow:
-        assert turns.take(0, allowance).begin == begin
-        begin += allowance
-    assert turns.take(0, quick).begin == 0
 
 
 @given(st.fractions(0, 100), st.fractions(0, 10))

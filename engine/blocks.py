@@ -1,0 +1,54 @@
+"""Rows of a table as a scan reads them: the kept blocks of its runs, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from privid.model import Column, TableUse
+
+from .chunks import Entry
+from .rows import header, pad_columns
+
+__all__ = ["Blocks"]
+
+#: blocks are gathered into messages of about this size
+_MESSAGE = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """One table's runs. Nothing but plain values: it travels to another process."""
+
+    columns: tuple[Column, ...]  # that the program fills
+    regions: tuple[bytes, ...]  # by number
+    max_rows: int
+    pad: bool
+    places: Sequence[int]  # the region of each run
+    moments: Sequence[int]  # the trusted column chunk, in PostgreSQL's microseconds
+    keys: Sequence[bytes]  # in the chunk cache
+
+    @classmethod
+    def of(cls, use: TableUse, runs: Sequence[tuple[int, int]], moments: Sequence[int], keys: Sequence[bytes]) -> Blocks:
+        table = use.table
+        return cls(table.untrusted, tuple(name.encode() for name in table.region_names), table.max_rows, table.pad,
+                   [region for _, region in runs], moments, keys)
+
+    def bodies(self, kept: Callable[[bytes], Entry]) -> Iterator[bytes]:
+        """Bodies of B messages; `kept` gives the rows of a run, waiting for them if need be."""
+        gathered: list[bytes] = []
+        size = 0
+        for region, moment, key in zip(self.places, self.moments, self.keys, strict=True):
+            rows, body = kept(key)
+            if self.pad and rows < self.max_rows:
+                rows, body = self.max_rows, pad_columns(self.columns, body, rows, self.max_rows)
+            if rows == 0:
+                continue
+            if size and size + len(body) > _MESSAGE:
+                yield b"".join(gathered)
+                gathered, size = [], 0
+            head = header(rows, moment, self.regions[region])
+            gathered += (head, body)
+            size += len(head) + len(body)
+        if gathered:
+            yield b"".join(gathered)

@@ -1,0 +1,136 @@
+"""The evaluator: what it computes it hands over when the time is over, not before, whatever happens."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from functools import partial
+from io import StringIO
+
+import pytest
+
+from privid.engine.cancel import Cancel, Cancelled
+from privid.engine.chunks import ChunkCache
+from privid.engine.evaluation import Done, Evaluation, Evaluations, Task
+from privid.engine.log import Log
+from privid.engine.timetable import NANO
+from privid.room import Room
+from tests.room.conftest import ServedDatabase, directory_for_data, soon
+from tests.room.conftest import served as served
+from tests.room.conftest import served_server as served_server
+
+ALLOWANCE, MARGIN = 400_000_000, 100_000_000
+SPIN = "SELECT room.spin({})"
+
+
+@pytest.fixture(scope="module")
+def evaluations(served: ServedDatabase) -> Iterator[Evaluations]:
+    with directory_for_data() as data:
+        cache = ChunkCache(data / "chunks.db")
+        room = Room(data, served, lambda event, /, **fields: None)
+        made = Evaluations(room, data / "chunks.db", Log(StringIO()))
+        try:
+            yield made
+        finally:
+            made.close()
+            room.close()
+            cache.close()
+
+
+def task(query: str, ident: int, *, slow: bool = False, allowance: int = ALLOWANCE) -> Task:
+    return Task(ident, f"handle {ident}", [], [], query, {}, {}, allowance, MARGIN, slow)
+
+
+def submit(evaluations: Evaluations, query: str, **options: int) -> Evaluation:
+    return evaluations.submit(partial(task, query, **options))  # type: ignore[arg-type]
+
+
+def busy(milliseconds: int) -> str:
+    """A query that takes so long."""
+    return SPIN.format(time.monotonic_ns() + milliseconds * 1_000_000)
+
+
+QUERIES = {
+    "nothing to do": ("SELECT 7", True),
+    "work": ("SELECT 7 FROM (SELECT room.spin({})) s", True),
+    "an error": ("SELECT 1 / 0", False),
+    "too much work": ("SELECT room.spin(9223372036854775807)", False),
+    "a session that ends": ("SELECT pg_terminate_backend(pg_backend_pid())", False),
+}
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_rows_are_handed_over_when_the_time_is_over_whatever_the_query_does(
+    evaluations: Evaluations, query: str
+) -> None:
+    text, right = QUERIES[query]
+    late = []
+    for _ in range(5):
+        one = submit(evaluations, text.format(time.monotonic_ns() + 100_000_000))
+        begin = one.wait_begun(Cancel())
+        done = one.done.result(10)  # not Evaluation.result, which would wait for it anyway
+        late.append(time.monotonic_ns() - (begin + ALLOWANCE - MARGIN))
+        assert (done.rows == [("7",)]) is right and (done.failure is None) is right, done
+    assert min(late) >= 0, "it can be seen when the query ended"
+    assert min(late) < 50_000_000
+
+
+def test_a_computation_keeps_its_lane_until_its_time_is_over_and_others_wait(
+    evaluations: Evaluations,
+) -> None:
+    several = [submit(evaluations, "SELECT 7", slow=True) for _ in range(4)]
+    begins = [one.wait_begun(Cancel()) for one in several]
+    assert all(after - before >= ALLOWANCE for before, after in itertools.pairwise(begins))
+
+
+def test_slow_computations_do_not_hold_up_a_quick_one(evaluations: Evaluations) -> None:
+    slow = [submit(evaluations, "SELECT 7", slow=True, allowance=NANO) for _ in range(3)]
+    slow[0].wait_begun(Cancel())
+    quick = submit(evaluations, "SELECT 7")
+    quick.wait_begun(Cancel())
+    assert not slow[1].begun.done()
+    for one in slow:
+        one.done.result(10)
+
+
+def test_what_has_not_begun_can_be_withdrawn_and_what_has_goes_on_to_its_end(
+    evaluations: Evaluations,
+) -> None:
+    first, second, third = (submit(evaluations, "SELECT 7", slow=True) for _ in range(3))
+    begin = first.wait_begun(Cancel())
+    gone = Cancel()
+    threading.Timer(0.1, gone.set).start()
+    with pytest.raises(Cancelled):
+        second.wait_begun(gone)
+    assert time.monotonic_ns() < begin + ALLOWANCE  # it did not wait for its turn to be told
+    assert third.wait_begun(Cancel()) < begin + 2 * ALLOWANCE
+    late = Cancel()
+    late.set()
+    began = third.wait_begun(late)  # too late to withdraw
+    assert third.result(began).rows == [("7",)]
+
+
+def test_an_evaluator_that_dies_is_replaced_and_what_had_not_begun_is_still_computed(
+    evaluations: Evaluations,
+) -> None:
+    first, second = (submit(evaluations, "SELECT 7", slow=True, allowance=2 * NANO) for _ in range(2))
+    begin = first.wait_begun(Cancel())
+    os.kill(evaluations._process.pid, signal.SIGKILL)
+    lost = first.result(begin)
+    assert isinstance(lost, Done) and lost.rows is None and lost.failure is not None
+    assert time.monotonic_ns() >= begin + 2 * NANO - MARGIN
+    assert second.result(second.wait_begun(Cancel())).rows == [("7",)]
+    assert soon(lambda: evaluations._process.poll() is None)
+    evaluations.check()
+
+
+def test_it_ends_with_the_engine(evaluations: Evaluations) -> None:
+    """The engine's end of the socket closes, however the engine ends."""
+    process = evaluations._process
+    evaluations._sock.shutdown(2)
+    assert process.wait(10) == 0
+    assert soon(lambda: evaluations._process is not process and evaluations._process.poll() is None)
