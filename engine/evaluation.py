@@ -60,6 +60,9 @@ class Task:
     allowance: int  # nanoseconds
     margin: int  # of them for noise
     slow: bool
+    #: bytes that it can need at most; less than twice that and it is not tried
+    files: int = 0
+    memory: int = 0
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,7 @@ class Begun:
 
     ident: int
     begin: int
+    fits: bool = True  # False: there is not enough disk or memory for it, as anybody could see before it began
 
 
 @dataclass(frozen=True)
@@ -137,22 +141,22 @@ class Evaluation:
 
     def __init__(self, task: Task, withdraw: Callable[[int], None]) -> None:
         self.task = task
-        self.begun: Future[int | None] = Future()  # None: withdrawn
+        self.begun: Future[Begun | None] = Future()  # None: withdrawn
         self.done: Future[Done] = Future()
         self._withdraw = withdraw
 
-    def wait_begun(self, cancel: Cancel) -> int:
+    def wait_begun(self, cancel: Cancel) -> Begun:
         """When it began. Until then nobody but the queue knows of it, and it can be withdrawn at any moment; after that it keeps its lane
         until its time is over, whoever still wants to know."""
         with cancel.calling(lambda: self._withdraw(self.task.ident)):
-            begin = self.begun.result()
-        if begin is None:
+            begun = self.begun.result()
+        if begun is None:
             raise Cancelled
-        return begin
+        return begun
 
-    def result(self, begin: int) -> Done:
+    def result(self, begun: Begun) -> Done:
         """At the moment at which the time is over, and not before."""
-        until = begin + self.task.allowance - self.task.margin
+        until = begun.begin + self.task.allowance - self.task.margin
         try:
             done = self.done.result(max(0, until - time.monotonic_ns()) / NANO + _PATIENCE)
         except TimeoutError:
@@ -246,8 +250,8 @@ class Evaluations:
 
     def _hear(self, message: object) -> None:
         match message:
-            case Begun(ident, begin):
-                self._running[ident].begun.set_result(begin)
+            case Begun(ident):
+                self._running[ident].begun.set_result(message)
             case Withdrawn(ident):
                 self._forget(ident).begun.set_result(None)
             case Done(ident):

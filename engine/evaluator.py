@@ -134,7 +134,11 @@ class Evaluator:
         begin = time.monotonic_ns()
         end = begin + task.allowance
         until = end - task.margin
-        self.say(Begun(task.ident, begin))
+        fits = self._room.has_space(task.files, task.memory)
+        self.say(Begun(task.ident, begin, fits))
+        if session is not None and not fits:
+            session.close()
+            session = None
         with self._lock:
             self._open[task.handle] = task, until
         rows: Future[list[Key]] = Future()

@@ -32,6 +32,9 @@ class Judged:
     settings: dict[str, str]
     #: seconds after the last slot at which the answer leaves: the most that computing it can take, by public sizes, and a quantum at least
     allowance: Fraction
+    #: bytes that it can need at most, of files and of memory
+    files: int = 0
+    memory: int = 0
 
     @property
     def protected(self) -> bool:
@@ -87,13 +90,15 @@ class Judge:
         if plan.reads:
             self._room.rehearse(inner, tables, plan.uses)
         quantum = max((use.table.camera.quantum for use in plan.uses), default=Fraction(0))
-        allowance = Fraction(0)
+        allowance, files, memory = Fraction(0), 0, 0
         if plan.reads:
             needed = bound(parsed, plan.columns, tables, plan.uses, room=self._room.premises)
+            files, memory = needed.files, needed.memory
             _check_space(needed)
+            self._room.check_space(files, memory)
             allowance = allowance_of(needed.seconds + margin_of(plan), quantum)
         _check_allowance(allowance, request)
-        return Judged(plan, tables, inner, settings, allowance)
+        return Judged(plan, tables, inner, settings, allowance, files, memory)
 
     def tables(self, request: dict[str, Any]) -> list[Table]:
         given = request.get("tables")

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from privid import calculus
-from privid.errors import SandboxFailed
+from privid.errors import EngineUnavailable, SandboxFailed
 from privid.ledger import Claim, Ledger, ReleaseRecord, Use
 from privid.model import Camera, Key, Plan, Span, TableUse
 from privid.room import Room, chunk_moments
@@ -190,9 +190,12 @@ class Desk:
         charge = handle.charge
         assert charge is not None
         evaluation = self._evaluations.submit(partial(_task, handle, judged))
-        begin = evaluation.wait_begun(cancel)
-        handle.deadline = begin + charge.allowance
-        done = evaluation.result(begin)
+        begun = evaluation.wait_begun(cancel)
+        handle.deadline = begun.begin + charge.allowance
+        done = evaluation.result(begun)
+        if not begun.fits:
+            raise EngineUnavailable("the engine's machine has not enough disk or memory left to compute the release",
+                                    hint="Try again when the operator has made room; the release stays charged.")
         try:
             for job in handle.jobs:
                 job.wait_all(time.monotonic_ns())  # failures of the timetable and the sandbox are public
@@ -295,7 +298,7 @@ def _task(handle: Handle, judged: Judged, ident: int) -> Task:
     return Task(ident, handle.ident, objects(inner, judged.tables, judged.plan.uses, handle.ident),
                 [(name, public.rows) for public, name in inner.publics], inner.query, judged.settings,
                 {number: scan.blocks for number, scan in handle.scans.items()}, allowance, nanoseconds(margin_of(judged.plan)),
-                is_slow(allowance))
+                is_slow(allowance), judged.files, judged.memory)
 
 
 def _claims(plan: Plan) -> list[Claim]:

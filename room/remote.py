@@ -14,6 +14,7 @@ import psycopg
 from .cluster import open_session
 from .facts import Connection
 from .server import unavailable
+from .space import free_disk, free_memory, is_enough
 
 __all__ = ["RemoteRoom"]
 
@@ -41,6 +42,10 @@ class RemoteRoom:
         with self._changed:
             self._number, self._name = number, name
             self._changed.notify_all()
+
+    def has_space(self, files: int, memory: int) -> bool:
+        """Whether an inner query that needs so much cannot fail for want of it."""
+        return is_enough(free_disk(self._directory), files) and is_enough(free_memory(), memory)
 
     def connect(self, kind: type[C], patience: float = 10.0) -> C:
         """A new session; while the server is being replaced, waits for it, but not for ever."""

@@ -21,6 +21,7 @@ from .public import is_unique, matching
 from .query import rehearse
 from .server import Report, RoomServer
 from .settings import HASH_FACTOR, SORT_MEMORY
+from .space import free_disk, free_memory, is_enough
 
 __all__ = ["Room"]
 
@@ -89,6 +90,14 @@ class Room:
     def rehearse(self, inner: Inner, tables: Sequence[Table], uses: Sequence[TableUse]) -> None:
         """Refuses an inner query that PostgreSQL would refuse, or plan with steps that have no bound."""
         rehearse(self._pool, inner, tables, uses)
+
+    def check_space(self, files: int, memory: int) -> None:
+        """Refuses what could fail because others have taken disk or memory."""
+        for what, free, needed in (("disk", free_disk(self.directory), files), ("memory", free_memory(), memory)):
+            if not is_enough(free, needed):
+                raise EngineUnavailable(f"computing this release could take {needed >> 20} MB of {what}, but only {free >> 20} MB are free",
+                                        detail="Twice as much must be free, so that it cannot fail for want of it.",
+                                        hint="Choose fewer chunks or a smaller max_rows, or let the operator make room.")
 
     # For the process that evaluates
 

@@ -55,7 +55,7 @@ def _deadline_dropped() -> None:
         return found
 
     release_module.Desk._evaluated = at_once  # type: ignore[method-assign]
-    evaluation_module.Evaluation.result = lambda self, begin: self.done.result()  # type: ignore[method-assign]
+    evaluation_module.Evaluation.result = lambda self, begun: self.done.result()  # type: ignore[method-assign]
 
 
 def _hasty_evaluator() -> None:

@@ -41,8 +41,9 @@ def evaluations(served: ServedDatabase) -> Iterator[Evaluations]:
             cache.close()
 
 
-def task(query: str, ident: int, *, slow: bool = False, allowance: int = ALLOWANCE) -> Task:
-    return Task(ident, f"handle {ident}", [], [], query, {}, {}, allowance, MARGIN, slow)
+def task(query: str, ident: int, *, slow: bool = False, allowance: int = ALLOWANCE,
+         files: int = 0) -> Task:
+    return Task(ident, f"handle {ident}", [], [], query, {}, {}, allowance, MARGIN, slow, files)
 
 
 def submit(evaluations: Evaluations, query: str, **options: int) -> Evaluation:
@@ -71,7 +72,7 @@ def test_rows_are_handed_over_when_the_time_is_over_whatever_the_query_does(
     late = []
     for _ in range(5):
         one = submit(evaluations, text.format(time.monotonic_ns() + 100_000_000))
-        begin = one.wait_begun(Cancel())
+        begin = one.wait_begun(Cancel()).begin
         done = one.done.result(10)  # not Evaluation.result, which would wait for it anyway
         late.append(time.monotonic_ns() - (begin + ALLOWANCE - MARGIN))
         assert (done.rows == [("7",)]) is right and (done.failure is None) is right, done
@@ -79,11 +80,21 @@ def test_rows_are_handed_over_when_the_time_is_over_whatever_the_query_does(
     assert min(late) < 50_000_000
 
 
+def test_what_could_lack_disk_is_not_tried_and_that_is_said_when_it_begins(
+    evaluations: Evaluations,
+) -> None:
+    one = submit(evaluations, "SELECT 7", files=1 << 50)
+    begun = one.wait_begun(Cancel())
+    assert not begun.fits
+    assert one.result(begun).rows is None
+    assert submit(evaluations, "SELECT 7", files=1).wait_begun(Cancel()).fits
+
+
 def test_a_computation_keeps_its_lane_until_its_time_is_over_and_others_wait(
     evaluations: Evaluations,
 ) -> None:
     several = [submit(evaluations, "SELECT 7", slow=True) for _ in range(4)]
-    begins = [one.wait_begun(Cancel()) for one in several]
+    begins = [one.wait_begun(Cancel()).begin for one in several]
     assert all(after - before >= ALLOWANCE for before, after in itertools.pairwise(begins))
 
 
@@ -101,13 +112,13 @@ def test_what_has_not_begun_can_be_withdrawn_and_what_has_goes_on_to_its_end(
     evaluations: Evaluations,
 ) -> None:
     first, second, third = (submit(evaluations, "SELECT 7", slow=True) for _ in range(3))
-    begin = first.wait_begun(Cancel())
+    begin = first.wait_begun(Cancel()).begin
     gone = Cancel()
     threading.Timer(0.1, gone.set).start()
     with pytest.raises(Cancelled):
         second.wait_begun(gone)
     assert time.monotonic_ns() < begin + ALLOWANCE  # it did not wait for its turn to be told
-    assert third.wait_begun(Cancel()) < begin + 2 * ALLOWANCE
+    assert third.wait_begun(Cancel()).begin < begin + 2 * ALLOWANCE
     late = Cancel()
     late.set()
     began = third.wait_begun(late)  # too late to withdraw
@@ -118,11 +129,11 @@ def test_an_evaluator_that_dies_is_replaced_and_what_had_not_begun_is_still_comp
     evaluations: Evaluations,
 ) -> None:
     first, second = (submit(evaluations, "SELECT 7", slow=True, allowance=2 * NANO) for _ in range(2))
-    begin = first.wait_begun(Cancel())
+    begun = first.wait_begun(Cancel())
     os.kill(evaluations._process.pid, signal.SIGKILL)
-    lost = first.result(begin)
+    lost = first.result(begun)
     assert isinstance(lost, Done) and lost.rows is None and lost.failure is not None
-    assert time.monotonic_ns() >= begin + 2 * NANO - MARGIN
+    assert time.monotonic_ns() >= begun.begin + 2 * NANO - MARGIN
     assert second.result(second.wait_begun(Cancel())).rows == [("7",)]
     assert soon(lambda: evaluations._process.poll() is None)
     evaluations.check()
