@@ -1,6 +1,7 @@
 """Kills under sixteen sessions, at random moments, and everything goes on.
 
-Who dies: the engine, backends of running releases, the engine's own PostgreSQL and its backends.
+Who dies: the engine, its evaluator, backends of running releases, the engine's own PostgreSQL and
+its backends.
 Clients get answers or the engine's public error, every answer is paid for, what died comes back,
 and in the end nothing is left: no process, no directory.
 """
@@ -110,11 +111,13 @@ class Massacre:
         engine = self.stack.engine_pid()
         room = Room.of(engine)
         self.remember(engine, room)
+        evaluators = [pid for pid in descendants(engine) if "privid.engine.evaluator" in command(pid)]
         there = {"engine": 1, "backend": 2, "room": 2 if room.postmaster else 0,
-                 "room's backend": 5 if room.backends else 0}
+                 "room's backend": 4 if room.backends else 0, "evaluator": 2 if evaluators else 0}
         victim = self.chosen.choices(list(there), list(there.values()))[0]
         pid = {"engine": engine, "backend": self.releasing(), "room": room.postmaster,
-               "room's backend": self.chosen.choice(room.backends or [0]) or None}[victim]
+               "room's backend": self.chosen.choice(room.backends or [0]) or None,
+               "evaluator": next(iter(evaluators), None)}[victim]
         if pid is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
