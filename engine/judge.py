@@ -87,12 +87,11 @@ class Judge:
             if output.scale:
                 noise.float_scale(output)  # refuses noise that could not be exact, before it is charged
         inner = inner_query(parsed, plan.columns, tables)
-        if plan.reads:
-            self._room.rehearse(inner, tables, plan.uses)
         quantum = max((use.table.camera.quantum for use in plan.uses), default=Fraction(0))
         allowance, files, memory = Fraction(0), 0, 0
         if plan.reads:
-            needed = bound(parsed, plan.columns, tables, plan.uses, room=self._room.premises)
+            planned = self._room.rehearse(inner, tables, plan.uses, settings)
+            needed = bound(parsed, plan.columns, tables, plan.uses, planned=planned, room=self._room.premises)
             files, memory = needed.files, needed.memory
             _check_space(needed)
             self._room.check_space(files, memory)

@@ -18,7 +18,7 @@ from privid.errors import EngineUnavailable, SandboxFailed
 from privid.ledger import Claim, Ledger, ReleaseRecord, Use
 from privid.model import Camera, Key, Plan, Span, TableUse
 from privid.room import Room, chunk_moments
-from privid.room.query import objects
+from privid.room.query import objects, publics
 from privid.sandbox.executable import Kind
 from privid.udf import noise
 
@@ -296,7 +296,7 @@ def _task(handle: Handle, judged: Judged, ident: int) -> Task:
     assert handle.charge is not None
     inner, allowance = judged.inner, handle.charge.allowance
     return Task(ident, handle.ident, objects(inner, judged.tables, judged.plan.uses, handle.ident),
-                [(name, public.rows) for public, name in inner.publics], inner.query, judged.settings,
+                publics(inner), inner.query, judged.settings,
                 {number: scan.blocks for number, scan in handle.scans.items()}, allowance, nanoseconds(margin_of(judged.plan)),
                 is_slow(allowance), judged.files, judged.memory)
 

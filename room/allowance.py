@@ -4,7 +4,8 @@ When the allowance is over the answer is that of an empty input. So nothing that
 may make the inner query take longer: a statement that is slower when somebody is seen would tell.
 From the leaves up, each relation has a bound on its rows and each value one on its size; each step
 costs what it costs on the largest arguments (calls.py, aggregates.py, relations.py). No condition
-is taken to drop a row. The sum, of an idle machine, is multiplied by a margin for a busy one.
+is taken to drop a row. The sum, of an idle machine, is multiplied by a margin for a busy one. What
+is taken for granted of PostgreSQL's plan is looked up in the plan (plans.py).
 
 Expressions are charged where they are referred to: PostgreSQL puts the columns of a plain subquery
 in the place of the references, and evaluates conditions as far down as they mean the same.
@@ -20,6 +21,7 @@ from privid.calculus.tree import Select
 from privid.model import Collected, Table, TableUse
 
 from .bounds import Statement
+from .plans import Planned
 from .premises import Room
 from .relations import making, output, planning
 
@@ -42,17 +44,19 @@ class Bound(NamedTuple):
 
 
 def worst_case(select: Select, columns: Sequence[Collected], tables: Sequence[Table],
-               uses: Sequence[TableUse], *, room: Room | None = None) -> Fraction:
+               uses: Sequence[TableUse], *, planned: Planned | None = None,
+               room: Room | None = None) -> Fraction:
     """Seconds, with the margin: from the first statement of a release in the room to the last row
-    of its result."""
-    return bound(select, columns, tables, uses, room=room).seconds
+    of its result. Without a plan it is one with hash tables wherever PostgreSQL can."""
+    return bound(select, columns, tables, uses, planned=planned or Planned(), room=room).seconds
 
 
 def bound(select: Select, columns: Sequence[Collected], tables: Sequence[Table],
-          uses: Sequence[TableUse], *, room: Room | None = None) -> Bound:
-    """Time, memory and files."""
-    statement = Statement(tables, uses, room or Room())
+          uses: Sequence[TableUse], *, planned: Planned, room: Room | None = None) -> Bound:
+    """Time, memory and files of a statement that PostgreSQL plans so."""
+    statement = Statement(tables, uses, room or Room(), planned)
     rows, widths = statement.release(select, columns)
+    statement.count_sorts()
     labels = _labels(tables, statement)
     cost = statement.cost + planning(statement.nodes, statement.items) + output(rows, widths)
     cost += _SESSION + making(len(statement.scanned) + len(labels), sum(labels.values()))

@@ -38,6 +38,23 @@ _TIMES = "pg_catalog.*(numeric,numeric)"
 class Statement(Sources):
     """Adds up what one statement costs, level by level."""
 
+    #: sorts that are in the sum
+    group_sorts = 0
+    #: nanoseconds, memory and files of those that would be in the place of hash tables
+    _sorts = 0, 0, 0
+
+    def _might_sort(self, rows: int, keys: Sequence[Size], wide: int) -> None:
+        cost, (memory, files) = sorting(rows, keys, wide, self.room), sort_space(rows, wide, self.room)
+        self._sorts = (self._sorts[0] + cost, self._sorts[1] + memory, self._sorts[2] + files)
+
+    def count_sorts(self) -> None:
+        """Where PostgreSQL sorts more than what is in the sum, which hash tables it does without is
+        not known: all of them."""
+        planned = self.planned
+        if planned.other_sorts or planned.group_sorts > self.group_sorts:
+            self.cost += self._sorts[0]
+            self.occupy(self._sorts[1:])
+
     # The level that is released
 
     def release(self, select: Select, columns: Sequence[Collected]) -> tuple[int, list[Size]]:
@@ -88,6 +105,8 @@ class Statement(Sources):
         public = below.keys is None and not query.grouped and not query.distinct
         columns_ = _numbered(targets, rel)
         found = Relation(rows, max(below.under, rows), columns_, None if public else tuple(keys))
+        if not query.grouped and not query.distinct:  # one level with that above, for PostgreSQL
+            found = found._replace(leaves=below.leaves, joint=below.joint)
         return self._limited(query, found, sorts)
 
     def _level(self, select: Select) -> Relation:
@@ -102,9 +121,7 @@ class Statement(Sources):
                 more += conjuncts(on)
         self.cost += arranging(_leaves(select.sources))
         found = self.inner(parts, [*more, *conditions], used)
-        tests = [self.values(test, found.columns) for test in (*more, *conditions)]
-        self.cost += found.under * (PASSED + sum(value.cost for value in tests))
-        return found
+        return self.tested(found, (*more, *conditions))
 
     def _group(
         self, select: Select, below: Relation, wanted: Sequence[tuple[Aggregate, Collected | None]]
@@ -124,7 +141,9 @@ class Statement(Sources):
             # PostgreSQL has no hash table of groups with distinct values
             self.cost += sorting(rows, sizes, wide, self.room)
             self.occupy(sort_space(rows, wide, self.room))
+            self.group_sorts += 1
         elif keys:
+            self._might_sort(rows, sizes, wide)
             wide += 64 * len(wanted)
             self.cost += grouping(rows, groups, sizes, wide, self.room, listed)
             self.occupy(hash_space(rows, groups, wide, self.room))
@@ -181,6 +200,7 @@ class Statement(Sources):
         wide, listed = sum(size.bytes for size in sizes), all(value.listed for value in values)
         self.cost += rows * sum(value.cost for value in values)
         self.cost += grouping(rows, groups, sizes, wide, self.room, listed)
+        self._might_sort(rows, sizes, wide)
         room = replace(self.room, hash_memory=MANY) if whole else self.room
         self.occupy(hash_space(rows, groups, wide, room))
         return groups
@@ -204,7 +224,7 @@ class Statement(Sources):
         return Relation(kept, kept, shown, found.keys)
 
     def _set_operation(self, query: SetOperation, rel: int) -> Relation:
-        sides = [self.query(side, rel) for side in (query.left, query.right)]
+        sides = [self._side(query, side, rel) for side in (query.left, query.right)]
         listed = [list(side.columns.values()) for side in sides]
         if len(listed[0]) != len(listed[1]):
             raise missing("a column of a set operation")
@@ -231,6 +251,16 @@ class Statement(Sources):
             groups = self._distinct(both, free, whole=query.kind != "union")
             rows = min(rows, groups) if not query.all else rows
         return Relation(rows, sides[0].under + sides[1].under, _numbered(columns, rel))
+
+
+    def _side(self, query: SetOperation, side: Query, rel: int) -> Relation:
+        """PostgreSQL puts columns of UNION ALL in the place of references to them when it has made
+        hash tables of the lists that it found: it finds none in them."""
+        before = self.values.looked_up
+        self.values.looked_up = before and not (query.kind == "union" and query.all)
+        found = self.query(side, rel)
+        self.values.looked_up = before
+        return found
 
 
 def _numbered(values: Sequence[Value], rel: int) -> dict[tuple[int, int], Value]:

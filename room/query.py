@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 
 import psycopg
 from psycopg import RawCursor
@@ -12,25 +12,27 @@ from privid.errors import InvalidValue, NoRule
 from privid.model import Key, Table, TableUse
 
 from .deparse import Inner, enum_ddl, public_ddl, table_ddl
-from .pool import Connection, RoomPool
+from .plans import Planned, read_plan
+from .pool import Connection, RoomPool, apply_settings
 from .public import copy_rows
+from .settings import request_settings
 
-__all__ = ["objects", "rehearse", "run_inner", "spin"]
+__all__ = ["objects", "publics", "rehearse", "run_inner", "spin"]
 
 
-#: steps of plans that have a bound. A sort has one because little is sorted at once; a merge join would sort without it.
-_BOUNDED = {"Foreign Scan", "Seq Scan", "Function Scan", "Values Scan", "Subquery Scan", "Result", "Append", "Aggregate", "Group", "Unique",
-            "Hash", "Hash Join", "Nested Loop", "Materialize", "SetOp", "Sort", "Incremental Sort", "Limit"}
 #: of a rehearsal, which plans and runs nothing
 _TIMEOUT = 10_000
 
 
-def rehearse(pool: RoomPool, inner: Inner, tables: Sequence[Table], uses: Sequence[TableUse]) -> None:
-    """Has PostgreSQL read and plan the query, with nothing in its tables: what it refuses, it refuses before the charge. So is a plan with
-    steps whose time is not bounded (relations.py)."""
+def rehearse(pool: RoomPool, inner: Inner, tables: Sequence[Table], uses: Sequence[TableUse],
+             settings: Mapping[str, str]) -> Planned:
+    """Has PostgreSQL read and plan the query, with nothing in its foreign tables: what it refuses, it refuses before the charge, and so is
+    a plan whose time is not bounded (plans.py). All that a plan depends on is as it will be when the query runs: the settings, the most
+    rows that a foreign table can have, and the public rows, whose number PostgreSQL estimates from the pages that they fill."""
     with pool.public() as conn, conn.transaction(force_rollback=True):
         try:
-            conn.execute("; ".join([f"SET LOCAL statement_timeout = {_TIMEOUT}", *objects(inner, tables, uses, "")]).encode())
+            apply_settings(conn, {**request_settings(settings), "statement_timeout": str(_TIMEOUT)}, local=True)
+            _make(conn, objects(inner, tables, uses, ""), publics(inner))
             (plan,) = conn.execute(f"EXPLAIN (FORMAT JSON) {inner.query}".encode()).fetchall()[0]
         except psycopg.DataError as error:  # a constant that no value of a program plays a part in
             told = error.diag
@@ -41,24 +43,7 @@ def rehearse(pool: RoomPool, inner: Inner, tables: Sequence[Table], uses: Sequen
                 raise
             raise NoRule("statement has a form that cannot be computed", detail=_sentence(error.diag.message_primary),
                          hint="Write it with simpler expressions, or compute the value inside the executable.") from error
-
-
-    for step in _steps(plan):
-        if step not in _BOUNDED:
-            raise NoRule("statement has a form that cannot be computed in bounded time", detail=f"PostgreSQL plans it with a step {step}.",
-                         hint="Join by equalities between columns of one type, and order fewer rows.")
-
-
-def _steps(plan: object) -> Iterator[str]:
-    """The kinds of nodes in a plan, as EXPLAIN (FORMAT JSON) shows it."""
-    if isinstance(plan, list):
-        for part in plan:
-            yield from _steps(part)
-    elif isinstance(plan, dict):
-        if "Node Type" in plan:
-            yield str(plan["Node Type"])
-        for part in plan.values():
-            yield from _steps(part)
+    return read_plan(plan)
 
 
 def _sentence(text: str | None) -> str | None:
@@ -73,13 +58,24 @@ def objects(inner: Inner, tables: Sequence[Table], uses: Sequence[TableUse], han
     return made + [public_ddl(public, name, inner.enums) for public, name in inner.publics]
 
 
-def run_inner(conn: Connection, statements: Sequence[str], publics: Sequence[tuple[str, Sequence[Key]]], query: str,
-              deadline: int) -> list[Key]:
-    """The query's rows as text, after its objects are made and public rows copied. The transaction stays open, to end with the session."""
-    left = max(1, (deadline - time.monotonic_ns()) // 1_000_000)
-    conn.execute("; ".join(["BEGIN", f"SET LOCAL statement_timeout = {left}", *statements]).encode())
-    for name, rows in publics:
+def publics(inner: Inner) -> list[tuple[str, Sequence[Key]]]:
+    """The public rows that the query reads, by their names in the room."""
+    return [(name, public.rows) for public, name in inner.publics]
+
+
+def _make(conn: Connection, statements: Sequence[str], copied: Sequence[tuple[str, Sequence[Key]]]) -> None:
+    """Makes what the query reads, with the public rows in it."""
+    if statements:
+        conn.execute("; ".join(statements).encode())
+    for name, rows in copied:
         copy_rows(conn, name, rows)
+
+
+def run_inner(conn: Connection, statements: Sequence[str], copied: Sequence[tuple[str, Sequence[Key]]], query: str,
+              deadline: int) -> list[Key]:
+    """The query's rows as text. The transaction stays open, to end with the session."""
+    left = max(1, (deadline - time.monotonic_ns()) // 1_000_000)
+    _make(conn, ["BEGIN", f"SET LOCAL statement_timeout = {left}", *statements], copied)
     with RawCursor(conn) as cursor:
         cursor.execute(query.encode(), prepare=False, binary=False)
         result = cursor.pgresult

@@ -24,8 +24,10 @@ __all__ = [
     "loading",
     "making",
     "output",
+    "pairing",
     "planning",
     "scanning",
+    "set_aside_space",
     "sort_space",
     "sorting",
 ]
@@ -174,6 +176,18 @@ def grouping(
     return cost + _colliding(rows, groups, keys, room, listed)
 
 
+def set_aside_space(rows: int, width: int, room: Room) -> tuple[int, int]:
+    """Bytes of memory and of files that rows take which a nested loop reads again and again."""
+    needed = rows * (_TUPLE + width)
+    return min(needed, room.sort_memory), needed if needed > room.sort_memory else 0
+
+
+def pairing(left: int, right: int, width: int) -> int:
+    """A nested loop: one side is set aside, and read again for each row of the other, from a file
+    if it is large. What is evaluated on the pairs is not in it."""
+    return left * right * (120 + width) + (left + right) * (300 + _SPILLED * width)
+
+
 def joining(
     left: int,
     right: int,
@@ -183,10 +197,9 @@ def joining(
     room: Room,
     listed: bool = False,
 ) -> int:
-    """A hash join; without keys every pair is looked at, the right side being read again for each
-    row of the left."""
+    """A hash join; without keys every pair is looked at."""
     if not keys:
-        return left * right * (80 + max(widths)) + left * 100
+        return pairing(left, right, sum(widths))
     cost = (left + right) * (300 + sum(map(hashed, keys))) + pairs * (80 + sum(map(equal, keys)))
     cost += left * widths[0] + right * widths[1]
     bytes_ = left * (widths[0] + _TUPLE) + right * (widths[1] + _TUPLE)

@@ -14,6 +14,7 @@ from privid.model import Evaluate, Key, PublicRows, Table, TableUse
 from .deparse import Inner
 from .evaluate import make_evaluate
 from .facts import Facts, Served, read_facts
+from .plans import Planned
 from .pool import RoomPool
 from .premises import Order
 from .premises import Room as Premises
@@ -87,9 +88,10 @@ class Room:
     def public_rows(self, settings: Mapping[str, str]) -> PublicRows:
         return _PublicRows(self._pool, settings)
 
-    def rehearse(self, inner: Inner, tables: Sequence[Table], uses: Sequence[TableUse]) -> None:
-        """Refuses an inner query that PostgreSQL would refuse, or plan with steps that have no bound."""
-        rehearse(self._pool, inner, tables, uses)
+    def rehearse(self, inner: Inner, tables: Sequence[Table], uses: Sequence[TableUse], settings: Mapping[str, str]) -> Planned:
+        """Refuses an inner query that PostgreSQL would refuse, or plan with steps that have no bound; what the bound must know of the
+        plan otherwise."""
+        return rehearse(self._pool, inner, tables, uses, settings)
 
     def check_space(self, files: int, memory: int) -> None:
         """Refuses what could fail because others have taken disk or memory."""

@@ -25,15 +25,28 @@ from privid.errors import NoRule
 from privid.model import Column, Table, TableUse
 
 from .calls import NODE
+from .plans import Planned
 from .premises import Room
-from .relations import join_space, joining, loading, making, scanning
+from .relations import (
+    join_space,
+    joining,
+    loading,
+    making,
+    pairing,
+    scanning,
+    set_aside_space,
+)
 from .sizes import Size, enum, fixed, join_sizes, of_literal, program_text, text
 from .values import MANY, Value, Values
 
-__all__ = ["PASSED", "Relation", "Sources", "flat", "missing", "width"]
+__all__ = ["PASSED", "Relation", "Sources", "flat", "has_hash", "missing", "width"]
 
 #: bytes of a message with rows: one, and the largest block that may be added to it
 _MESSAGE = 64 << 20
+#: the column that an expression is which is none
+_NONE = (-1, -1)
+#: types of whole numbers, which have one family of hash functions
+_WHOLE = frozenset({"int2", "int4", "int8"})
 #: passing a row from one level to the next
 PASSED = 15
 
@@ -45,15 +58,26 @@ class Relation(NamedTuple):
     columns: dict[tuple[int, int], Value]
     #: sets of columns that have no values twice; None for public rows: whatever is equated has none
     keys: tuple[frozenset[tuple[int, int]], ...] | None = ()
+    #: rows of the relations that PostgreSQL joins with those of the level above, in any order
+    leaves: tuple[int, ...] = ()
+    #: what conditions on several of these cost: they wait until all of them are joined
+    joint: int = 0
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        return self.leaves or (self.rows,)
 
 
 class Sources:
     """Adds up what the relations of FROM cost."""
 
-    def __init__(self, tables: Sequence[Table], uses: Sequence[TableUse], room: Room) -> None:
+    def __init__(
+        self, tables: Sequence[Table], uses: Sequence[TableUse], room: Room, planned: Planned
+    ) -> None:
         self.tables = {table.index: table for table in tables}
         self.runs = {use.table.index: use.count for use in uses}
         self.room = room
+        self.planned = planned
         self.values = Values(room)
         self.cost = 0
         self.memory = 0
@@ -133,15 +157,59 @@ class Sources:
         together = first
         for other in others:
             together = self._join(together, other, "inner", conditions, used, crowd=len(parts) > 2)
-        return together
+        looked_at = [
+            (1,) if self._is_pinned(part, conditions) else part.parts for part in parts
+        ]
+        return self._paired(together, parts, looked_at, used)
+
+    def _is_pinned(self, part: Relation, conditions: Sequence[Expr]) -> bool:
+        """Is it public rows of which PostgreSQL joins one at most? They are joined by a unique key;
+        where it must equal a constant, PostgreSQL sees to that when it reads them."""
+        if part.keys is not None or self.planned.whole_scans:
+            return False
+        equal = [pair for pair in map(_same, conditions) if pair is not None]
+        pinned = {a for a, b in equal if b is None}
+        for _ in equal:
+            pinned |= {c for a, b in equal if b is not None and pinned & {a, b} for c in (a, b)}
+        keys = {c for a, b in equal if b is not None for c in (a, b)
+                if c in part.columns and not {a, b} <= part.columns.keys()}
+        joined = [test for test in conditions if 0 < len(_columns(test) & part.columns.keys())
+                  < len(_columns(test))]
+        return bool(keys) and keys <= pinned and all(map(_same, joined))
 
     def _outer(self, item: FromJoin, used: set[tuple[int, int]]) -> Relation:
         left, right = self.item(item.left, used), self.item(item.right, used)
         conditions = conjuncts(item.on)
         found = self._join(left, right, item.join, conditions, used)
-        tests = [self.values(test, found.columns) for test in conditions]
-        self.cost += found.under * (PASSED + sum(value.cost for value in tests))
-        return found
+        found = self._paired(found, (left, right), (left.parts, right.parts), used)
+        return self.tested(found, conditions)
+
+    def tested(self, found: Relation, conditions: Iterable[Expr]) -> Relation:
+        """With conditions evaluated: its own, and those of several relations below it, which
+        PostgreSQL may evaluate here, where it begins with another join."""
+        own = sum(self.values(test, found.columns).cost for test in conditions)
+        self.cost += found.under * (PASSED + own + (found.joint if len(found.parts) > 2 else 0))
+        return found._replace(joint=found.joint + own) if len(found.parts) > 1 else found
+
+    def _paired(
+        self,
+        found: Relation,
+        parts: Sequence[Relation],
+        looked_at: Sequence[tuple[int, ...]],
+        used: set[tuple[int, int]],
+    ) -> Relation:
+        """Where PostgreSQL looks at all pairs of one join, it may be any: nothing is known of the
+        order in which it joins, nor which keys the pairs have by then."""
+        if not self.planned.nested_loops or len(parts) < 2:
+            return found
+        wide = sum(width(part, used) for part in parts)
+        sizes = sorted((max(rows, 1) for part in looked_at for rows in part), reverse=True)
+        pairs = sizes[0]
+        for size in sizes[1:]:
+            self.cost += pairing(pairs, size, wide)
+            self.occupy(set_aside_space(pairs, wide, self.room))
+            pairs *= size
+        return found._replace(under=max(found.under, pairs))
 
     def _join(
         self,
@@ -181,7 +249,9 @@ class Sources:
             place: value._replace(distinct=min(value.distinct + 1, MANY))
             for place, value in columns.items()
         }
-        return Relation(rows, max(rows, left.under + right.under), wider)
+        leaves = left.parts + right.parts
+        under = max(rows, left.under + right.under)
+        return Relation(rows, under, wider, (), leaves, left.joint + right.joint)
 
 
 def missing(what: str) -> NoRule:
@@ -209,10 +279,10 @@ def _columns(expr: Expr) -> set[tuple[int, int]]:
 
 
 def _equated(condition: Expr, left: Relation, right: Relation) -> tuple[Expr, Expr] | None:
-    """What of the left side an equality compares with what of the right."""
+    """What of the left side an equality compares with what of the right, by their hashes."""
     if not isinstance(condition, Call) or len(condition.args) != 2:
         return None
-    if names(condition.fn)[:2] != ("pg_catalog", "="):
+    if not has_hash(condition.fn):
         return None
     first, second = condition.args
     a, b = _columns(first), _columns(second)
@@ -223,11 +293,31 @@ def _equated(condition: Expr, left: Relation, right: Relation) -> tuple[Expr, Ex
     return None
 
 
+def has_hash(fn: str) -> bool:
+    """Is it an equality that PostgreSQL looks up in a hash table? Moments of two types are not:
+    they are compared one by one. Whole numbers are."""
+    schema, name, types = names(fn)
+    alike = len(set(types)) == 1 or set(types) <= _WHOLE
+    return (schema, name) == ("pg_catalog", "=") and alike
+
+
+def _same(condition: Expr) -> tuple[tuple[int, int], tuple[int, int] | None] | None:
+    """Two columns of one type that are to be equal, or one column that is to equal a constant."""
+    if not isinstance(condition, Call) or len(condition.args) != 2 or not has_hash(condition.fn):
+        return None
+    first, second = sorted(condition.args, key=lambda arg: isinstance(arg, Const))
+    if len(set(names(condition.fn)[2])) != 1 or _plain(first) == _NONE:
+        return None
+    if isinstance(second, Const):
+        return None if second.value is None else (_plain(first), None)
+    return None if _plain(second) == _NONE else (_plain(first), _plain(second))
+
+
 def _plain(expr: Expr) -> tuple[int, int]:
     """The column that an expression is; of no relation, if it is none."""
     while isinstance(expr, Relabel):
         expr = expr.args[0]
-    return (expr.rel, expr.col) if isinstance(expr, Col) else (-1, -1)
+    return (expr.rel, expr.col) if isinstance(expr, Col) else _NONE
 
 
 def _once(side: Relation, equated: set[tuple[int, int]], crowd: bool) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from privid.calculus.functions import names
 from privid.calculus.tree import (
     AggRef,
     AnyOf,
@@ -50,6 +51,8 @@ class Values:
         self.room = room
         self.nodes = 0
         self.items = 0
+        #: does PostgreSQL make hash tables of the lists that it meets?
+        self.looked_up = True
 
     def __call__(
         self, expr: Expr, scope: Scope, groups: Sequence[Value] = (), aggs: Sequence[Value] = ()
@@ -139,17 +142,21 @@ class Values:
         widest = join_sizes(sizes)
         one = call(expr.fn, [found.size, widest], (subject, items[0]), self.room, expr.loc)
         compared = len(items)
-        # equality with constants is a look into a hash table: a list, where hashes can be chosen
-        equality = (
-            "=(" in expr.fn and not expr.all and "<=(" not in expr.fn and ">=(" not in expr.fn
-        )
-        unequal = "<>(" in expr.fn and expr.all
-        if (
-            constant
-            and compared > _LISTED
-            and (equality or unequal)
-            and (self.room.keyed or found.listed)
-        ):
+        if compared > _LISTED and constant and self._looks_up(expr, found):
             compared = _LISTED
             cost += hashed(found.size)
         return Value(fixed("boolean"), cost + compared * one, 3, nodes, True)
+
+    def _looks_up(self, expr: AnyOf, subject: Value) -> bool:
+        """Equality with constants is a look into a hash table, where both types have one hash
+        function, which is where they are the same; and the table is a list, where hashes can be
+        chosen."""
+        schema, name, types = names(expr.fn)
+        wanted = "<>" if expr.all else "="
+        return (
+            self.looked_up
+            and (schema, name) == ("pg_catalog", wanted)
+            and len(types) == 2
+            and types[0] == types[1]
+            and (self.room.keyed or subject.listed)
+        )

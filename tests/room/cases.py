@@ -9,6 +9,7 @@ from fractions import Fraction
 from privid.calculus.reader import parse_select
 from privid.model import Column, Table, TableUse
 from privid.room.allowance import worst_case
+from privid.room.plans import Planned
 from privid.room.premises import Room
 from tests.calculus import builders as b
 from tests.calculus.builders import Json
@@ -39,9 +40,11 @@ def sized(rows: int, *names: str, chunks: int = 10, index: int = 0) -> Table:
     return replace(made, columns=kept)
 
 
-def allowed(select: Json, *tables: Table, room: Room | None = None) -> Fraction:
+def allowed(
+    select: Json, *tables: Table, room: Room | None = None, planned: Planned | None = None
+) -> Fraction:
     uses = [TableUse(table, ((0, table.grid.count),)) for table in tables]
-    return worst_case(parse_select(select), (), tables, uses, room=room)
+    return worst_case(parse_select(select), (), tables, uses, planned=planned, room=room)
 
 
 def honest(case: Case) -> Fraction:

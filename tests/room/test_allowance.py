@@ -17,6 +17,7 @@ from privid.model import Collected, TableUse
 from privid.room.aggregates import AGGREGATES
 from privid.room.allowance import bound, worst_case
 from privid.room.calls import CALLS
+from privid.room.plans import Planned
 from privid.room.premises import Order, Room
 from privid.room.sizes import RESULTS
 from tests.calculus import builders as b
@@ -357,7 +358,7 @@ def test_memory_and_files_are_bounded_too() -> None:
     uses = [TableUse(table, ((0, table.grid.count),))]
 
     def space(select: Json) -> tuple[int, int]:
-        found = bound(parse_select(select), (), [table], uses)
+        found = bound(parse_select(select), (), [table], uses, planned=Planned())
         return found.memory, found.files
 
     scan = space(b.select([b.count()]))

@@ -1,0 +1,209 @@
+"""Statements whose inner queries may take long: the grammar of the calculus' verification with typed
+expressions, and joins by every pair of types that can be equal, long lists, large limits, conditions
+that set keys to constants, and public tables of many rows and of long ones."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import product
+
+from .calculus_expressions import Col, Rel
+from .calculus_grammar import Agg, Grammar
+from .calculus_relations import BASE, TABLE
+from .calculus_world import KIND, SIZES
+from .room_bounds_stand import TABLES as SHAPES
+from .room_bounds_stand import THIN, Fill
+from .statements_calls import Calls
+from .statements_expressions import Typed
+
+__all__ = ["FILLS", "BoundsGrammar", "drawn_fill"]
+
+#: the grammar's tables, by their names there
+NAMES = {"n1": "tiny", "n2": "small", "n3": "large", "s1": "thin", "s2": "few", "s3": "grid"}
+_THIN = tuple(col for col in BASE if col.name in ("chunk", "v", "w"))
+
+_WHOLE, _MOMENTS = ("int4", "int8"), ("date", "timestamp", "timestamptz")
+#: types that = compares, with each other
+_PAIRS = (*product(_WHOLE, _WHOLE), *product(_MOMENTS, _MOMENTS), ("float8", "float8"),
+          ("numeric", "numeric"), ("text", "text"), ("boolean", "boolean"))
+_COUNTS = (3, 9, 50, 700, 3_000)
+
+
+class _Typed(Typed):
+    """With the labels of these tables' enum."""
+
+    def literal(self, kind: str) -> str:
+        if kind == "anyenum":
+            return f"'{self.rng.choice(SIZES)}'::{KIND}"
+        return super().literal(kind)
+
+
+@dataclass
+class BoundsGrammar(Grammar):
+    """Draws statements; many are refused, which is as good."""
+
+    tables: Sequence[str] = tuple(NAMES)
+    operators: Sequence[str] = ("filter", "filter", "group", "distinct", "limit", "union all",
+                                "union", "setop", "join", "join", "join", "public join", "listed")
+    calls: Calls = field(default_factory=Calls)
+    odd: float = 0.3
+
+    def __post_init__(self) -> None:
+        self.typed = _Typed(self.rng, self.calls, forbidden=0)
+
+    def statement(self) -> str:
+        while True:
+            with suppress(IndexError):  # the grammar wants a text of a table that has none
+                text = self.release(self.rng.choice((0, 1, 1, 1, 2, 2, 3))).sql()
+                return TABLE.sub(lambda found: NAMES[found[1]], text)
+
+    def table(self) -> Rel:
+        name = self.rng.choice(list(self.tables))
+        cols = _THIN if SHAPES[NAMES[name]].columns == THIN else BASE
+        return Rel(f"@{name}@", cols, frozenset({"table"}))
+
+    def with_plate(self, rel: Rel) -> Rel:
+        while not any(c.name == "plate" for c in rel.cols):
+            rel = self.table()
+        return rel
+
+    # Expressions
+
+    def number(self, rel: Rel) -> str:
+        return f"({self.typed.of('float8', rel, 2)})" if self.chance(self.odd) else super().number(rel)
+
+    def condition(self, rel: Rel) -> str:
+        if self.chance(0.25) and rel.of("num", "time"):
+            return self.long_list(rel)
+        if self.chance(self.odd):
+            return f"({self.typed.condition(rel, 2)})"
+        return super().condition(rel)
+
+    def long_list(self, rel: Rel) -> str:
+        """A value of one type among many of another."""
+        left, right = self.rng.choice(_PAIRS[:-2])
+        value = self.as_type(rel, left)
+        if value is None:
+            return super().condition(rel)
+        items = ",".join(self.item(right, i) for i in range(self.rng.choice(_COUNTS)))
+        word, none = self.rng.choice((("= ANY", "false"), ("<> ALL", "true")))
+        test = f"({value}) {word} ('{{{items}}}'::{right}[])"
+        if self.chance(0.3):
+            return f"CASE WHEN {super().condition(rel)} THEN {test} ELSE {none} END"
+        return test
+
+    @staticmethod
+    def item(kind: str, i: int) -> str:
+        return f"2030-01-{i % 28 + 1:02}" if kind in _MOMENTS else str(10_000 + i)
+
+    def as_type(self, rel: Rel, kind: str) -> str | None:
+        """Something of a row, as a value of a type."""
+        wanted = {"text": "text", "boolean": "bool"}.get(kind, "time" if kind in _MOMENTS else "num")
+        cols = rel.of(wanted)
+        return f"({self.rng.choice(cols).name})::{kind}" if cols else None
+
+    # Relations
+
+    def filtered(self, depth: int) -> Rel:
+        """Now and then with a condition as a column."""
+        rel = super().filtered(depth)
+        if not self.chance(0.2):
+            return rel
+        name = self.name("y")
+        return Rel(f"SELECT {', '.join(c.name for c in rel.cols)}, {self.condition(rel)} AS {name} "
+                   f"FROM ({rel.sql}) AS q", (*rel.cols, Col(name, "bool")), rel.forms, rel.depth)
+
+    def limited(self, depth: int) -> Rel:
+        rel = super().limited(depth)
+        head, _, tail = rel.sql.rpartition(" LIMIT ")
+        return Rel(f"{head} LIMIT {self.rng.choice((tail, '100', '2000', '9000'))}", rel.cols,
+                   rel.forms, rel.depth)
+
+    def joined(self, depth: int) -> Rel:
+        """Joined by a key of any types, then grouped by it; often it is set to a constant."""
+        if self.chance(0.3):
+            return super().joined(depth)
+        left, right = self.rng.choice(_PAIRS)
+        sides = [self.keyed(depth, kind) for kind in (left, right)]
+        on, sql = "a.k = b.k", f"({sides[0].sql}) AS a"
+        if self.chance(0.2):
+            on += f" AND {self.rng.choice(('a.m <> b.m', 'a.m + b.m > 0', 'a.m = b.m'))}"
+        sql += f" {self.rng.choice(('JOIN', 'JOIN', 'JOIN', 'LEFT JOIN'))} ({sides[1].sql}) AS b ON {on}"
+        if self.chance(0.2):
+            sql += f" JOIN ({self.keyed(depth, left).sql}) AS c ON a.k = c.k"
+        where = f" WHERE a.k = {self.constant(left)}" if self.chance(0.4) else ""
+        forms = sides[0].forms | sides[1].forms | {"join"}
+        return Rel(f"SELECT a.k AS k, count(*) AS n FROM {sql}{where} GROUP BY a.k",
+                   (Col("n", "num"),), forms, max(side.depth for side in sides) + 1)
+
+    def keyed(self, depth: int, kind: str) -> Rel:
+        """A relation with columns k and m, of which k has this type."""
+        below = self.relation(self.rng.randrange(depth))
+        if self.as_type(below, kind) is None or not below.of("num"):
+            below = self.table()
+        value = self.as_type(below, kind)
+        while value is None:
+            below = self.table()
+            value = self.as_type(below, kind)
+        m, source = self.rng.choice(below.of("num")).name, self.source(below, "q")
+        where, _ = self.where(below, 0.3)
+        sql = f"SELECT {value} AS k, {m} AS m FROM {source}{where}"
+        if self.chance(0.45):
+            keys = self.rng.choice(("k", "k, m"))
+            having = f" HAVING count(*) {self.rng.choice(('= 1', '>= 1', '> 0'))}" if self.chance(0.5) else ""
+            m = "m" if keys == "k, m" else "count(*) AS m"
+            sql = f"SELECT k, {m} FROM ({sql}) AS r GROUP BY {keys}{having}"
+        return Rel(sql, (Col("k", kind), Col("m", "num")), below.forms, below.depth + 1)
+
+    def constant(self, kind: str) -> str:
+        """What rows may have; all of them, at worst."""
+        if kind in _MOMENTS:
+            return f"'2026-03-01 06:00+00'::timestamptz::{kind}"
+        return {"text": "'A'", "boolean": "true"}.get(kind, "7")
+
+    def public_joined(self, depth: int) -> Rel:
+        below = self.relation(depth - 1)
+        lookups = {"num": ("many p ON p.k = a.{c}", "many p ON p.k = a.{c} AND a.{c} = 7"),
+                   "text": ("long p ON p.t = a.{c}", "long p ON p.t = a.{c} AND p.u > a.{c}"),
+                   "time": ("days p ON p.d = a.{c}::date",)}
+        choices = [(c, on) for c in below.cols for on in lookups.get(c.kind, ())]
+        if not choices:
+            return super().public_joined(depth)
+        c, on = self.rng.choice(choices)
+        kept = self.some(below.cols)
+        more = {"num": ("p.n", "p.u"), "text": ("p.k", "p.u"), "time": ("p.n", "p.at")}[c.kind]
+        shown = ", ".join([f"a.{col.name}" for col in kept] + [f"{more[0]} AS pn", f"{more[1]} AS pu"])
+        cols = (*kept, Col("pn", "num"), *((Col("pu", "text"),) if c.kind != "time" else ()))
+        kind = self.rng.choice(("JOIN", "LEFT JOIN"))
+        return Rel(f"SELECT {shown} FROM {self.source(below, 'a')} {kind} {on.format(c=c.name)}", cols,
+                   below.forms | {"public join"}, below.depth + 1)
+
+    def aggregate(self, below: Rel, forms: set[str]) -> Agg:
+        if self.chance(0.1) and below.of("num"):
+            return Agg("count", self.number(below), distinct=True)
+        return super().aggregate(below, forms)
+
+
+_LETTER = "\U0001d49c"
+
+#: the worst that a program may write: all rows alike, or none, or so that they meet public rows
+FILLS: dict[str, Fill] = {
+    "alike": lambda i: ("A", 7.0, float(i), True, "small"),
+    "ones": lambda i: ("A", 1.0, 1.0, True, "large"),
+    "different": lambda i: (f"k{i}", float(i), -float(i), i % 2 > 0, SIZES[i % 3]),
+    "long and alike": lambda i: (_LETTER * 1024, 2.0, 5.0, True, "medium"),
+    "long and different": lambda i: ("a" * 1018 + f"{i:06}", 1.0 + i / 7, 1e-9 * i, False, "small"),
+    "public": lambda i: ("x" * 30 + str(1 + i % 300), float(i % 1_500), 7.0, True, "small"),
+    "one partner": lambda i: ("x" * 30 + "7", 7.0, float(i), True, "small"),
+    "digits": lambda i: ("9" * 300 + str(i), 1.2345678901234e-80 * (i + 1), 1e300, True, "large"),
+}
+
+
+def drawn_fill(rng: random.Random) -> tuple[str, Fill]:
+    name = rng.choice(list(FILLS))
+    return name, FILLS[name]
+
+

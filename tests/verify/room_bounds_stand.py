@@ -1,0 +1,248 @@
+"""Where the bounds of time are tried: statements through the real hook, judged as an engine judges
+them, and run in a real room over rows that are as bad as a program can make them.
+
+The room's foreign tables call an engine for their rows. Here that is a thread that gives out what
+was laid ready, as often as it is asked, over a connection each time, as an engine does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import errors, sql
+
+import privid
+from privid.calculus.reader import parse_select
+from privid.engine.judge import Judged
+from privid.engine.rows import Row, encode_columns, header
+from privid.engine.wire import Malformed, pack, pack_json, parse_body, read_message
+from privid.errors import PrividError
+from privid.model import Key, Table
+from privid.room.allowance import bound
+from privid.room.evaluate import chunk_moments
+from privid.room.pool import Connection, RoomPool
+from privid.room.query import objects, publics, run_inner
+from privid.room.remote import RemoteRoom
+
+from .calculus_stand import Stand, own_postgres
+from .calculus_world import COLUMNS, STARTS
+
+__all__ = ["PUBLIC", "TABLES", "Fill", "Ran", "Refused", "Shape", "Trial", "own_trial"]
+
+#: plate, v, w, red and size of a table's row, by its number
+Fill = Callable[[int], Row]
+
+#: all columns of a table, and those without texts, which are read much more quickly
+WIDE, THIN = COLUMNS, "chunk timestamptz, v float8 DEFAULT 0, w float8 DEFAULT 0"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A table: how many chunks of how many seconds, with how many rows each."""
+
+    chunks: int
+    rows: int
+    seconds: str = "1"
+    columns: str = WIDE
+
+
+TABLES = {"tiny": Shape(2, 1), "small": Shape(4, 60), "large": Shape(10, 300),
+          "thin": Shape(20, 1_000, columns=THIN), "few": Shape(10, 50, columns=THIN),
+          "grid": Shape(400, 1, "0.1", THIN)}
+
+#: what a statement may take by its bound: more is not worth the wait
+LONGEST = Fraction(20)
+
+PUBLIC = """
+CREATE TABLE many (k float8 PRIMARY KEY, t text NOT NULL, n int4 NOT NULL, u text NOT NULL);
+INSERT INTO many SELECT i, 'k' || i, i, repeat(chr(97 + i % 26), 30) FROM generate_series(0, 1499) i;
+CREATE TABLE long (t text PRIMARY KEY, u text NOT NULL, k float8 NOT NULL);
+INSERT INTO long SELECT repeat('x', 30) || i, (SELECT string_agg(md5(i || '.' || j), '')
+  FROM generate_series(1, 150) j), 7 FROM generate_series(1, 300) i;
+CREATE TABLE days (d date PRIMARY KEY, at timestamp NOT NULL, n int8 NOT NULL);
+INSERT INTO days SELECT date '2026-03-01' + i, timestamp '2026-03-01' + i * interval '1 day', i
+  FROM generate_series(-700, 700) i;
+"""
+
+
+class Refused(Exception):
+    """The statement has no release, or none that is tried here."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What one statement took, and what it might have taken."""
+
+    statement: str
+    seconds: float  # of the processor, in the backend
+    bound: float
+    ended: bool  # or stopped when it had taken the bound
+
+    @property
+    def share(self) -> float:
+        return self.seconds / self.bound
+
+
+@dataclass
+class Larder:
+    """Rows of tables, by number: what the room's scans are given."""
+
+    bodies: dict[int, list[bytes]] = field(default_factory=dict)
+    served: int = 0
+
+    def fill(self, table: Table, chunks: int, row: Fill) -> None:
+        moments, names = chunk_moments(table, (0, chunks)), ("plate", "v", "w", "red", "size")
+        places = [names.index(column.name) for column in table.untrusted]
+        found = []
+        for chunk, moment in enumerate(moments):
+            made = [row(chunk * table.max_rows + i) for i in range(table.max_rows)]
+            rows = [[one[place] for place in places] for one in made]
+            found.append(header(len(rows), moment, b"") + encode_columns(table.untrusted, rows))
+        self.bodies[table.index] = found
+
+    def accept(self, listener: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                peer, _ = listener.accept()
+                threading.Thread(target=self._serve, args=(peer,), daemon=True).start()
+
+    def _serve(self, peer: socket.socket) -> None:
+        with peer, contextlib.suppress(OSError, Malformed):
+            while (message := read_message(peer)) is not None:
+                if message[0] == "H":
+                    peer.sendall(pack_json("h", {"version": privid.__version__}))
+                    continue
+                self.served += 1
+                for body in self.bodies[parse_body(message[1])["table"]]:
+                    peer.sendall(pack("B", body))
+                peer.sendall(pack_json("e", {}))
+
+
+class Trial:
+    """Judges statements and runs their inner queries."""
+
+    def __init__(self, stand: Stand) -> None:
+        self.stand, self.room = stand, stand.engine.room
+        self.larder, self.heard = Larder(), list[dict[str, Any]]()
+        self._listener = self.room.listen()
+        remote = RemoteRoom(self.room.directory, self.room.connections, self.room.suspect)
+        self.room.observe(remote.change)
+        self.pool = RoomPool(remote)
+        threading.Thread(target=self.larder.accept, args=(self._listener,), daemon=True).start()
+        answer = stand.engine._answer
+
+        def listening(kind: str, body: dict[str, Any]) -> bytes:
+            if kind == "X":
+                self.heard.append(body)
+            return answer(kind, body)
+
+        stand.engine._answer = listening  # type: ignore[method-assign]
+        self._define()
+
+    def close(self) -> None:
+        self.pool.close()
+        self._listener.close()
+
+    def _define(self) -> None:
+        with self.stand.connect("analyst") as connection:
+            connection.execute("SET search_path = verify, public")
+            for statement in filter(None, map(str.strip, PUBLIC.split(";"))):
+                connection.execute(statement.encode())
+            for name, shape in TABLES.items():
+                connection.execute(_table(name, shape))
+        self.stand.claims.execute("SET privid.allowance = '600s'")
+
+    def judged(self, statement: str) -> tuple[dict[str, Any], Judged]:
+        """The one release of a statement, and the request for it."""
+        self.heard.clear()
+        try:
+            self.stand.claims.execute(f"EXPLAIN {statement}".encode())
+        except psycopg.Error as error:
+            raise Refused(f"{error.sqlstate} {error.diag.message_primary}: "
+                          f"{error.diag.message_detail}") from error
+        if len(self.heard) != 1:
+            raise Refused("not one release")
+        try:
+            return self.heard[0], self.stand.engine.judge.judge(self.heard[0])
+        except PrividError as error:
+            raise Refused(str(error)) from error
+
+    def bound(self, request: dict[str, Any], judged: Judged) -> Fraction:
+        """Seconds that the inner query may take, with the margin for a busy machine."""
+        uses = judged.plan.uses
+        planned = self.room.rehearse(judged.inner, judged.tables, uses, judged.settings)
+        return bound(parse_select(request["select"]), judged.plan.columns, judged.tables, uses,
+                     planned=planned, room=self.room.premises).seconds
+
+    def run(self, statement: str, fill: Fill, patience: float = 1.0) -> Ran:
+        """One statement over rows of one kind, stopped when it has taken so many bounds."""
+        request, judged = self.judged(statement)
+        most = self.bound(request, judged)
+        if most > LONGEST:
+            raise Refused("takes too long to try")
+        for use in judged.plan.uses:
+            self.larder.fill(use.table, use.table.grid.count, fill)
+        seconds, ended = self._measured(judged, float(most) * patience)
+        return Ran(statement, seconds, float(most), ended)
+
+    def _measured(self, judged: Judged, patience: float) -> tuple[float, bool]:
+        with self.pool.take(judged.settings) as connection:
+            pid, begun = connection.info.backend_pid, processor(connection.info.backend_pid)
+            until = time.monotonic_ns() + int(max(patience, 0.05) * 1e9)
+            try:
+                self._run(connection, judged, judged.inner.query, until)
+            except errors.QueryCanceled:
+                return processor(pid) - begun, False
+            return processor(pid) - begun, True
+
+    def _run(self, connection: Connection, judged: Judged, query: str, until: int) -> list[Key]:
+        made = objects(judged.inner, judged.tables, judged.plan.uses, "rows")
+        return run_inner(connection, made, publics(judged.inner), query, until)
+
+    def shown(self, statement: str) -> str:
+        """The plan of the inner query, for whoever looks into a finding."""
+        _, judged = self.judged(statement)
+        with self.pool.take(judged.settings) as connection:
+            until = time.monotonic_ns() + 10**10
+            query = f"EXPLAIN (COSTS ON) {judged.inner.query}"
+            rows = self._run(connection, judged, query, until)
+            return "\n".join(str(row[0])[:300] for row in rows)
+
+
+def processor(pid: int) -> float:
+    """Seconds that a process has computed, whatever else the machine does."""
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
+
+
+def _table(name: str, shape: Shape) -> sql.Composed:
+    last = STARTS + timedelta(seconds=shape.chunks * float(shape.seconds))
+    options = {"executable": "rows", "begin": STARTS.isoformat(), "end": last.isoformat(),
+               "chunk": f"{shape.seconds}s", "timeout": "500ms", "max_rows": str(shape.rows)}
+    listed = sql.SQL(", ").join(sql.SQL("{} {}").format(sql.Identifier(key), sql.Literal(value))
+                                for key, value in options.items())
+    return sql.SQL("CREATE FOREIGN TABLE {} ({}) SERVER verify_north OPTIONS ({})").format(
+        sql.Identifier(name), sql.SQL(shape.columns), listed)
+
+
+@contextlib.contextmanager
+def own_trial() -> Iterator[Trial]:
+    with own_postgres() as layout:
+        stand = Stand(layout)
+        try:
+            trial = Trial(stand)
+            try:
+                yield trial
+            finally:
+                trial.close()
+        finally:
+            stand.close()
