@@ -8,8 +8,10 @@
  */
 #include "privid.h"
 
+#include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_foreign_server.h"
+#include "catalog/pg_inherits.h"
 #include "commands/event_trigger.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
@@ -31,6 +33,7 @@ CheckOne(Oid catalog, Oid object)
 
 	if (server ? !IsPrividServer(GetForeignServer(object)) : !IsPrividTable(object))
 		return;
+	CheckPreloaded();
 	initStringInfo(&out);
 	appendStringInfoChar(&out, '{');
 	AppendJsonString(&out, "kind", server ? "server" : "table");
@@ -62,6 +65,28 @@ CheckOne(Oid catalog, Oid object)
 		ereport(NOTICE, (errmsg_internal("%s", notice)));
 }
 
+/* Look at a relation that was altered, and at all that inherit from it: a change goes down to them. */
+static void
+CheckFamily(Oid relid)
+{
+	ListCell   *lc;
+
+	foreach(lc, find_all_inheritors(relid, NoLock, NULL))
+		CheckOne(RelationRelationId, lfirst_oid(lc));
+}
+
+/* Is this ALTER TABLE of an ordinary table that nothing inherits from? It is none of our business. */
+static bool
+IsOrdinary(Node *statement)
+{
+	Oid			relid;
+
+	if (!IsA(statement, AlterTableStmt))
+		return false;
+	relid = RangeVarGetRelid(((AlterTableStmt *) statement)->relation, NoLock, true);
+	return OidIsValid(relid) && !IsPrividTable(relid) && !has_subclass(relid);
+}
+
 /* SQL: the event trigger privid.check_definition() */
 Datum
 privid_check_definition(PG_FUNCTION_ARGS)
@@ -70,7 +95,8 @@ privid_check_definition(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_EVENT_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("privid.check_definition can only be called by an event trigger")));
-	CheckPreloaded();
+	if (IsOrdinary(((EventTriggerData *) fcinfo->context)->parsetree))
+		PG_RETURN_NULL();
 	SPI_connect();
 	if (SPI_execute("SELECT classid, objid FROM pg_catalog.pg_event_trigger_ddl_commands()", true, 0) != SPI_OK_SELECT)
 		elog(ERROR, "could not list commands");
@@ -81,8 +107,10 @@ privid_check_definition(PG_FUNCTION_ARGS)
 		Oid			catalog = DatumGetObjectId(SPI_getbinval(row, SPI_tuptable->tupdesc, 1, &isnull));
 		Oid			object = DatumGetObjectId(SPI_getbinval(row, SPI_tuptable->tupdesc, 2, &isnull));
 
-		if (catalog == ForeignServerRelationId || catalog == RelationRelationId)
+		if (catalog == ForeignServerRelationId)
 			CheckOne(catalog, object);
+		else if (catalog == RelationRelationId)
+			CheckFamily(object);
 	}
 	SPI_finish();
 	PG_RETURN_NULL();

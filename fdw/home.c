@@ -14,8 +14,11 @@
 #include "catalog/pg_class.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
+#include "tcop/utility.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+
+static ProcessUtility_hook_type previous_utility = NULL;
 
 /* Would an unqualified name have no schema that this role may create in? */
 static bool
@@ -56,10 +59,25 @@ MakeHome(void)
 	ereport(NOTICE, (errmsg("schema \"%s\" was created for your tables", name)));
 }
 
-/* Make the schema that a statement needs, if it is such a statement. */
-void
-MakeHomeFor(Node *statement)
+/* Every utility statement passes here. */
+static void
+PrividUtility(PlannedStmt *pstmt, const char *source, bool readOnlyTree, ProcessUtilityContext context,
+			  ParamListInfo params, QueryEnvironment *env, DestReceiver *dest, QueryCompletion *qc)
 {
+	Node	   *statement = pstmt->utilityStmt;
+
 	if (IsA(statement, CreateForeignTableStmt) && NeedsHome((CreateForeignTableStmt *) statement))
 		MakeHome();
+	if (previous_utility)
+		previous_utility(pstmt, source, readOnlyTree, context, params, env, dest, qc);
+	else
+		standard_ProcessUtility(pstmt, source, readOnlyTree, context, params, env, dest, qc);
+}
+
+/* Called once, when the library is preloaded. */
+void
+InstallUtilityHook(void)
+{
+	previous_utility = ProcessUtility_hook;
+	ProcessUtility_hook = PrividUtility;
 }

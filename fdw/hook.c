@@ -36,45 +36,6 @@ MentionsPrivid(Query *query)
 	return MentionsPrividWalker((Node *) query, NULL);
 }
 
-/* The statement with its releases in place, or with its tables marked for an owner who reads them raw. */
-static Query *
-Rewrite(Query *parse, Statement *statement, bool raw)
-{
-	parse = copyObject(parse);
-	if (raw)
-		ApproveRawStatement(parse, statement->source);
-	else
-		ProcessQuery(parse, statement);
-	return parse;
-}
-
-/*
- * Rewrite and plan, one level deeper: whatever is evaluated meanwhile is not the
- * client's own statement. Whether the client may read raw is asked before.
- */
-static PlannedStmt *
-CallPlanner(Query *original, const char *source, int options, ParamListInfo params, Statement *statement)
-{
-	PlannedStmt *stmt = NULL;
-	bool		mentions = MentionsPrivid(original);
-	bool		raw = mentions && !LacksRaw(original);
-
-	statement_depth++;
-	PG_TRY();
-	{
-		Query	   *parse = mentions ? Rewrite(original, statement, raw) : original;
-
-		stmt = previous_planner ? previous_planner(parse, source, options, params)
-			: standard_planner(parse, source, options, params);
-	}
-	PG_FINALLY();
-	{
-		statement_depth--;
-	}
-	PG_END_TRY();
-	return stmt;
-}
-
 /*
  * Rewrite and plan. The tables inside releases are added to the plan's range
  * table, so that the executor checks permissions on them and takes their locks
@@ -84,9 +45,21 @@ static PlannedStmt *
 PrividPlanner(Query *parse, const char *source, int options, ParamListInfo params)
 {
 	Statement	statement = {.source = source,.params = params};
-	PlannedStmt *stmt = CallPlanner(parse, source, options, params, &statement);
+	PlannedStmt *stmt;
 	ListCell   *lc;
 
+	if (MentionsPrivid(parse))
+	{
+		bool		raw = ReadsRaw(parse, source);
+
+		parse = copyObject(parse);
+		if (raw)
+			ApproveRawStatement(parse, source);
+		else
+			ProcessQuery(parse, &statement);
+	}
+	stmt = previous_planner ? previous_planner(parse, source, options, params)
+		: standard_planner(parse, source, options, params);
 	foreach(lc, statement.entries)
 	{
 		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);

@@ -88,7 +88,7 @@ _PG_init(void)
 		return;
 	InstallPlannerHook();
 	InstallReleaseScan();
-	InstallRaw();
+	InstallUtilityHook();
 }
 
 /* Refuse to go on in a server that would not guard every statement. */

@@ -131,16 +131,15 @@ extern char *RequestOf(List *release, ParamListInfo params, const char *source);
 extern char *RequestForChoice(Candidate *top, ParamListInfo params, const char *source);
 
 /* raw.c: raw rows for owners */
-extern void InstallRaw(void);
-extern bool MayReadRaw(Oid relid);
+extern bool ReadsRaw(Query *query, const char *source);
 extern void RefuseRaw(Oid relid) pg_attribute_noreturn();
-extern bool LacksRaw(Query *query);
+extern void CheckRawScan(Oid relid, const char *source);
+extern void CheckRawFetch(Oid relid);
 extern void ApproveRawStatement(Query *query, const char *source);
 extern bool IsApproved(RangeTblEntry *rte);
-extern int	statement_depth;
 
 /* home.c */
-extern void MakeHomeFor(Node *statement);
+extern void InstallUtilityHook(void);
 
 /* release.c */
 extern void InstallReleaseScan(void);

@@ -3,54 +3,83 @@
  * owner's rights.
  *
  * An owner asks with SET privid.raw = on. What an analyst defined must not run
- * in the statement that then reads: so the statement must be the session's own
- * (not one inside a function, a trigger or a DO block), must name the table
- * itself or through a view of the owner's, and may call only functions that
- * PostgreSQL, this extension, a superuser or the owner made.
+ * in the statement that then reads: so the statement must be one that the
+ * client itself sent (not one inside a function, a trigger or a DO block), must
+ * name the table itself or through a view of the owner's, may call only
+ * functions that PostgreSQL, this extension, a superuser or the owner made, and
+ * may touch only relations of theirs beside tables of cameras that carry
+ * nobody's code.
  */
 #include "privid.h"
 
 #include "access/htup_details.h"
+#include "access/relation.h"
+#include "catalog/objectaddress.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_constraint.h"
+#include "catalog/pg_inherits.h"
 #include "catalog/pg_proc.h"
+#include "catalog/pg_rewrite.h"
+#include "catalog/pg_statistic_ext.h"
+#include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
-#include "commands/trigger.h"
-#include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
-#include "tcop/utility.h"
+#include "nodes/params.h"
+#include "storage/lmgr.h"
+#include "tcop/pquery.h"
+#include "tcop/tcopprot.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
-#include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
+#include "utils/portal.h"
+#include "utils/rel.h"
 #include "utils/syscache.h"
 
-/* How many statements enclose the one that is being planned or begun: 0 for one that a client sent. */
-int			statement_depth = 0;
+/* ------------------------------------------------------------------ who reads */
 
-static ExecutorRun_hook_type previous_run = NULL;
-static ExecutorFinish_hook_type previous_finish = NULL;
-static ProcessUtility_hook_type previous_utility = NULL;
-
-/* Is this a statement that the client itself sent, in its own name? */
+/*
+ * Is the client's message being carried out, and no code that it runs? All code
+ * has a line in the context of errors; the client has none, or that of its
+ * parameters.
+ */
 static bool
-IsTopLevel(void)
+IsClientAtWork(void)
 {
-	return statement_depth == 0 && !InSecurityRestrictedOperation() && !InLocalUserIdChange() &&
-		DatumGetInt32(DirectFunctionCall1(pg_trigger_depth, (Datum) 0)) == 0;
+	ErrorContextCallback *context = error_context_stack;
+
+	if (context && context->callback == ParamsErrorCallback)
+		context = context->previous;
+	return context == NULL && !InSecurityRestrictedOperation() && !InLocalUserIdChange();
+}
+
+/*
+ * Is this a statement that the client itself sent? Its text is then the very
+ * message, or the copy of it that the client's portal has. Whatever runs inside
+ * of it (by SPI, in a function, for EXECUTE) has a text of its own.
+ */
+static bool
+IsClientsStatement(const char *source)
+{
+	if (source == NULL || debug_query_string == NULL || !IsClientAtWork())
+		return false;
+	if (source == debug_query_string)
+		return true;
+	return ActivePortal && source == ActivePortal->sourceText &&
+		strcmp(source, debug_query_string) == 0;
 }
 
 /*
  * May the current role read this table raw? Its session must have asked for
- * it in a statement of its own, and both the session's role and the effective
- * one must own the camera: a SECURITY DEFINER function of the owner lends nothing.
+ * it, and both the session's role and the effective one must own the camera.
  */
-bool
+static bool
 MayReadRaw(Oid relid)
 {
 	Oid			serverid = GetForeignTable(relid)->serverid;
 
-	return privid_raw && IsTopLevel() &&
+	return privid_raw &&
 		pg_foreign_server_ownercheck(serverid, GetUserId()) &&
 		pg_foreign_server_ownercheck(serverid, GetOuterUserId());
 }
@@ -79,12 +108,34 @@ LacksRawWalker(Node *node, void *context)
 	return expression_tree_walker(node, LacksRawWalker, context);
 }
 
-/* Is there a table of a camera in this query that the current role may not read raw? */
+/* Does the client, and no rule, read tables that it may read raw? */
 bool
-LacksRaw(Query *query)
+ReadsRaw(Query *query, const char *source)
 {
-	return LacksRawWalker((Node *) query, NULL);
+	return IsClientsStatement(source) && query->querySource == QSRC_ORIGINAL &&
+		!LacksRawWalker((Node *) query, NULL);
 }
+
+/*
+ * Check again who reads: a plan may be older than this execution, and code can
+ * name a statement that the client prepared.
+ */
+void
+CheckRawScan(Oid relid, const char *source)
+{
+	if (!IsClientsStatement(source) || !MayReadRaw(relid))
+		RefuseRaw(relid);
+}
+
+/* Check who fetches: a cursor stays open after its statement, and code can name it. */
+void
+CheckRawFetch(Oid relid)
+{
+	if (!IsClientAtWork())
+		RefuseRaw(relid);
+}
+
+/* ------------------------------------------------------------------ what else the statement contains */
 
 /* Does it take values of whatever type, and so may look casts and operators up that somebody defined? */
 static bool
@@ -126,18 +177,25 @@ IsUntrusted(Oid funcid, void *context)
 	return !IsTrustedFunction(funcid);
 }
 
-/* Is this view the current role's, or a superuser's? */
+/* Is this relation the current role's, or a superuser's? So must be all that inherit from it. */
 static bool
-IsOwnView(Oid relid)
+IsOwnRelation(Oid relid)
 {
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	Oid			owner;
+	ListCell   *lc;
 
-	if (!HeapTupleIsValid(tuple))
-		return false;
-	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
-	ReleaseSysCache(tuple);
-	return owner == GetUserId() || superuser_arg(owner);
+	foreach(lc, find_all_inheritors(relid, NoLock, NULL))
+	{
+		HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(lfirst_oid(lc)));
+		Oid			owner;
+
+		if (!HeapTupleIsValid(tuple))
+			return false;
+		owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+		ReleaseSysCache(tuple);
+		if (owner != GetUserId() && !superuser_arg(owner))
+			return false;
+	}
+	return true;
 }
 
 /* Refuse what somebody else defined, wherever it stands in a statement over raw rows. */
@@ -157,11 +215,15 @@ RawStatementWalker(Node *node, void *source)
 	{
 		RangeTblEntry *rte = (RangeTblEntry *) node;
 
-		if (rte->rtekind == RTE_RELATION && rte->relkind == RELKIND_VIEW && !IsOwnView(rte->relid))
+		if (rte->rtekind == RTE_RELATION && !IsPrividEntry(rte) && !IsOwnRelation(rte->relid))
 			ereport(ERROR,
 					(errcode(ERRCODE_PRIVID_RAW_ROWS),
-					 errmsg("a statement that reads raw rows cannot use view \"%s\" of another role", get_rel_name(rte->relid)),
-					 errhint("Name the foreign table itself.")));
+					 errmsg("a statement that reads raw rows cannot use %s \"%s\" of another role",
+							rte->relkind == RELKIND_VIEW ? "view" : "table",
+							get_rel_name(rte->relid)),
+					 errdetail("What another role defined could run with your rights, beside rows that only you may see."),
+					 rte->relkind == RELKIND_VIEW ? errhint("Name the foreign table itself.")
+					 : errhint("Copy the raw rows into a table of your own first.")));
 		if (IsPrividEntry(rte) && OidIsValid(rte->checkAsUser) && rte->checkAsUser != GetUserId())
 			ereport(ERROR,
 					(errcode(ERRCODE_PRIVID_RAW_ROWS),
@@ -173,6 +235,58 @@ RawStatementWalker(Node *node, void *source)
 	if (IsA(node, Query))
 		return query_tree_walker((Query *) node, RawStatementWalker, source, QTW_EXAMINE_RTES_BEFORE);
 	return expression_tree_walker(node, RawStatementWalker, source);
+}
+
+/* What of a relation is evaluated when it is planned or written, or leads to others; or NULL. */
+static char *
+WhatItCarries(Relation rel)
+{
+	TupleConstr *constr = rel->rd_att->constr;
+	List	   *statistics = RelationGetStatExtList(rel);
+	ObjectAddress object = {InvalidOid, InvalidOid, 0};
+
+	if (HasFamily(RelationGetRelid(rel)) || rel->rd_rel->relispartition)
+		return "a parent or a child";
+	if (rel->rd_rel->relrowsecurity || rel->rd_rel->relforcerowsecurity)
+		return "row security";
+	if (rel->rd_rel->relhasindex)
+		return "an index";
+	if (constr && constr->has_generated_stored)
+		return "a generated column";
+	if (statistics != NIL)
+		ObjectAddressSet(object, StatisticExtRelationId, linitial_oid(statistics));
+	else if (constr && constr->num_check > 0)
+		ObjectAddressSet(object, ConstraintRelationId,
+						 get_relation_constraint_oid(RelationGetRelid(rel),
+													 constr->check[0].ccname, false));
+	else if (rel->rd_rules && rel->rd_rules->numLocks > 0)
+		ObjectAddressSet(object, RewriteRelationId, rel->rd_rules->rules[0]->ruleId);
+	else if (rel->trigdesc)
+		ObjectAddressSet(object, TriggerRelationId, rel->trigdesc->triggers[0].tgoid);
+	else
+		return NULL;
+	return getObjectDescription(&object, false);
+}
+
+/*
+ * Refuse a table that carries anybody's code. The lock, which readers share, lets
+ * nobody add any before the statement ends.
+ */
+static void
+CheckPlain(Oid relid)
+{
+	Relation	rel = relation_open(relid, ShareLock);
+	char	   *what = WhatItCarries(rel);
+
+	if (what)
+		ereport(ERROR,
+				(errcode(ERRCODE_PRIVID_RAW_ROWS),
+				 errmsg("raw rows of foreign table \"%s\" cannot be read while it has %s",
+						RelationGetRelationName(rel), what),
+				 errdetail("What a table carries can be evaluated with the rights of whoever reads it."),
+				 errhint("Drop it, or have role \"%s\" drop it, who owns the table.",
+						 GetUserNameFromId(rel->rd_rel->relowner, false))));
+	relation_close(rel, NoLock);
 }
 
 /* Mark the tables that were looked at here: what the planner adds later (a function's body) has no mark. */
@@ -187,11 +301,7 @@ MarkWalker(Node *node, void *context)
 
 		if (!IsPrividEntry(rte))
 			return false;
-		if (HasFamily(rte->relid))
-			ereport(ERROR,
-					(errcode(ERRCODE_PRIVID_RAW_ROWS),
-					 errmsg("raw rows of foreign table \"%s\" cannot be read while it has a parent or a child", get_rel_name(rte->relid)),
-					 errdetail("Conditions of a child would be evaluated with your rights.")));
+		CheckPlain(rte->relid);
 		rte->inh = false;
 		rte->values_lists = list_make1_int(true);
 		return false;
@@ -217,108 +327,4 @@ bool
 IsApproved(RangeTblEntry *rte)
 {
 	return rte->rtekind == RTE_RELATION && rte->values_lists != NIL;
-}
-
-/* ------------------------------------------------------------------ how deep a statement stands */
-
-/* What runs while a plan is executed is not the client's own statement. */
-static void
-PrividExecutorRun(QueryDesc *desc, ScanDirection direction, uint64 count, bool once)
-{
-	statement_depth++;
-	PG_TRY();
-	{
-		if (previous_run)
-			previous_run(desc, direction, count, once);
-		else
-			standard_ExecutorRun(desc, direction, count, once);
-	}
-	PG_FINALLY();
-	{
-		statement_depth--;
-	}
-	PG_END_TRY();
-}
-
-/* The same for triggers that fire at the end. */
-static void
-PrividExecutorFinish(QueryDesc *desc)
-{
-	statement_depth++;
-	PG_TRY();
-	{
-		if (previous_finish)
-			previous_finish(desc);
-		else
-			standard_ExecutorFinish(desc);
-	}
-	PG_FINALLY();
-	{
-		statement_depth--;
-	}
-	PG_END_TRY();
-}
-
-/* A query, and not EXECUTE, whose arguments are evaluated beside it. */
-static bool
-IsQuery(Node *node)
-{
-	return IsA(node, Query) && ((Query *) node)->commandType != CMD_UTILITY;
-}
-
-/* Utility statements that carry a query of the client's own; all others may run code that is not. */
-static bool
-CarriesQuery(Node *statement)
-{
-	switch (nodeTag(statement))
-	{
-		case T_FetchStmt:
-		case T_PrepareStmt:
-			return true;
-		case T_ExplainStmt:
-			return IsQuery(((ExplainStmt *) statement)->query);
-		case T_CreateTableAsStmt:
-			return IsQuery(((CreateTableAsStmt *) statement)->query);
-		case T_DeclareCursorStmt:
-			return IsQuery(((DeclareCursorStmt *) statement)->query);
-		case T_CopyStmt:
-			return ((CopyStmt *) statement)->query != NULL;
-		default:
-			return false;
-	}
-}
-
-/* Every utility statement passes here. */
-static void
-PrividUtility(PlannedStmt *pstmt, const char *source, bool readOnlyTree, ProcessUtilityContext context,
-			  ParamListInfo params, QueryEnvironment *env, DestReceiver *dest, QueryCompletion *qc)
-{
-	int			deeper = CarriesQuery(pstmt->utilityStmt) ? 0 : 1;
-
-	MakeHomeFor(pstmt->utilityStmt);
-	statement_depth += deeper;
-	PG_TRY();
-	{
-		if (previous_utility)
-			previous_utility(pstmt, source, readOnlyTree, context, params, env, dest, qc);
-		else
-			standard_ProcessUtility(pstmt, source, readOnlyTree, context, params, env, dest, qc);
-	}
-	PG_FINALLY();
-	{
-		statement_depth -= deeper;
-	}
-	PG_END_TRY();
-}
-
-/* Called once, when the library is preloaded. */
-void
-InstallRaw(void)
-{
-	previous_run = ExecutorRun_hook;
-	ExecutorRun_hook = PrividExecutorRun;
-	previous_finish = ExecutorFinish_hook;
-	ExecutorFinish_hook = PrividExecutorFinish;
-	previous_utility = ProcessUtility_hook;
-	ProcessUtility_hook = PrividUtility;
 }

@@ -73,20 +73,20 @@ prividGetForeignPlan(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid,
 							NIL, NIL, NIL, NIL, outer_plan);
 }
 
-/* Check again who reads: a plan may be older than this execution. */
+/* Nothing is asked yet; a plan that is only explained asks nothing. */
 static void
 prividBeginForeignScan(ForeignScanState *node, int eflags)
 {
 	Oid			relid = RelationGetRelid(node->ss.ss_currentRelation);
 
-	if (!privid_room && !MayReadRaw(relid))
-		RefuseRaw(relid);
+	if (!privid_room)
+		CheckRawScan(relid, node->ss.ps.state->es_sourceText);
 	node->fdw_state = palloc0(sizeof(CameraScan));
 	((CameraScan *) node->fdw_state)->memory =
 		AllocSetContextCreate(node->ss.ps.state->es_query_cxt, "privid scan", ALLOCSET_DEFAULT_SIZES);
 }
 
-/* A handle for raw rows of one table; the engine hears only of tables that MayReadRaw passed. */
+/* A handle for raw rows of one table; the engine hears only of tables that CheckRawScan passed. */
 static char *
 RawHandle(RowStream *stream, Oid relid)
 {
@@ -127,6 +127,8 @@ prividIterateForeignScan(ForeignScanState *node)
 	CameraScan *state = node->fdw_state;
 	TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
 
+	if (!privid_room)
+		CheckRawFetch(RelationGetRelid(node->ss.ss_currentRelation));
 	if (state->reader == NULL)
 	{
 		MemoryContext caller = MemoryContextSwitchTo(state->memory);

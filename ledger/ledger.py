@@ -154,7 +154,8 @@ class Ledger:
         """Adds to the owner's counters.
 
         Call it once per release with every outcome, zeros included: PostgreSQL's statistics, which all can read, count the
-        rows that are written here, and must not count what a video shows.
+        rows that are written here, and must not count what a video shows. They also have the length of what is logged, which
+        depends on the numbers: the table is unlogged.
         """
         with self.pool.transaction() as conn:
             conn.execute("""

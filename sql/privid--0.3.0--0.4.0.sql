@@ -56,3 +56,15 @@ DROP FUNCTION privid.allowed_calls();
 CREATE FUNCTION privid.allowed_calls(OUT kind text, OUT identity text) RETURNS SETOF record
   AS 'MODULE_PATHNAME', 'privid_allowed_calls' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION privid.allowed_calls() IS 'functions, operators, aggregates and casts that may stand in a release';
+
+-- How runs ended is written after each release. PostgreSQL tells everybody how many bytes were logged (pg_stat_wal), and logs of a row
+-- only what changed, of a page only what does not repeat: so this table is not logged at all. It is empty after a crash.
+ALTER TABLE privid.program_failures SET UNLOGGED;
+COMMENT ON TABLE privid.program_failures IS 'how many runs ended in which way; every outcome is written every time, and nothing of it logged, so that statistics of this table and of the log tell nothing';
+
+-- ALTER TABLE alters foreign tables too, and those that inherit from the table that it names.
+DROP EVENT TRIGGER privid_check_definition;
+CREATE EVENT TRIGGER privid_check_definition ON ddl_command_end
+  WHEN TAG IN ('CREATE SERVER', 'ALTER SERVER', 'CREATE FOREIGN TABLE', 'ALTER FOREIGN TABLE', 'ALTER TABLE')
+  EXECUTE FUNCTION privid.check_definition();
+COMMENT ON EVENT TRIGGER privid_check_definition IS 'definitions of cameras and tables are checked when they are made';

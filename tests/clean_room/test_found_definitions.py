@@ -54,9 +54,42 @@ def test_a_default_with_code_of_an_analyst_is_refused_when_it_is_made(
     assert caught.value.diag.sqlstate == "22023", caught.value
     evil.stack.run(made % "'none'")
     for change in (f"ALTER plate SET DEFAULT {default}", f"ADD other text DEFAULT {default}"):
-        with pytest.raises(psycopg.Error) as caught:
-            evil.stack.run(f"ALTER FOREIGN TABLE {name} {change}")
-        assert caught.value.diag.sqlstate == "22023", caught.value
+        for kind in ("FOREIGN TABLE", "TABLE"):
+            with pytest.raises(psycopg.Error) as caught:
+                evil.stack.run(f"ALTER {kind} {name} {change}")
+            assert caught.value.diag.sqlstate == "22023", caught.value
+
+
+def test_a_default_is_also_refused_when_it_comes_from_a_parent(
+    evil: Pair, unique: Callable[[str], str]
+) -> None:
+    parent, name = unique("parent"), unique("evil")
+    evil.stack.run(f"CREATE TABLE {parent} (plate text)")
+    evil.stack.run(
+        f"CREATE FOREIGN TABLE {name} (chunk timestamptz, plate text DEFAULT 'none') "
+        f"INHERITS ({parent}) SERVER event_a OPTIONS ({OPTION_LIST})"
+    )
+    with pytest.raises(psycopg.Error) as caught:
+        evil.stack.run(f"ALTER TABLE {parent} ALTER plate SET DEFAULT analyst.evil()")
+    assert caught.value.diag.sqlstate == "22023", caught.value
+
+
+def test_ordinary_tables_are_altered_as_ever(evil: Pair, unique: Callable[[str], str]) -> None:
+    name = unique("ordinary")
+    told: list[str | None] = []
+    with evil.stack.connect("analyst") as connection:
+        connection.add_notice_handler(lambda notice: told.append(notice.message_primary))
+        connection.execute(f"CREATE TABLE {name} (plate text)".encode())
+        connection.execute(f"CREATE TABLE {name}_kid () INHERITS ({name})".encode())
+        for change in (
+            "ALTER plate SET DEFAULT analyst.evil()",
+            "ADD n int DEFAULT 3",
+            "RENAME n TO m",
+            f"RENAME TO {name}_too",
+        ):
+            connection.execute(f"ALTER TABLE {name} {change}".encode())
+        connection.execute(f"ALTER TABLE {name}_too SET SCHEMA event_a".encode())
+    assert told == []
 
 
 @pytest.fixture(scope="module")

@@ -253,6 +253,38 @@ def test_counting_failures_writes_as_many_rows_whatever_the_numbers(database: Da
     assert written({"crashed": 0, "timed out": 0}) == written({"crashed": 5, "timed out": 1}) == 2
 
 
+@pytest.mark.parametrize("compression", ["off", "on"])
+def test_counting_failures_writes_as_much_wal_whatever_the_numbers(
+    database: Database, compression: str
+) -> None:
+    """pg_stat_wal, which all can read, has the length of what is logged."""
+    with database.connect() as conn:
+        conn.execute(f"ALTER SYSTEM SET wal_compression = {compression}".encode())
+        conn.execute("SELECT pg_reload_conf()")
+
+        def place() -> int:
+            row = conn.execute("SELECT pg_current_wal_insert_lsn() - '0/0'").fetchone()
+            assert row is not None
+            return int(row[0])
+
+        def written(count: int, checkpoint: bool) -> int:
+            """The least of some runs: others on the server may write at any time."""
+            lengths = []
+            for _ in range(4):
+                if checkpoint:  # the next change of a page logs all of it
+                    conn.execute("CHECKPOINT")
+                before = place()
+                database.ledger.count_failures(camera(), {"ok": count, "crashed": 3 * count})
+                lengths.append(place() - before)
+            return min(lengths)
+
+        written(0, False)
+        for checkpoint in (False, True):
+            assert written(0, checkpoint) == written(0x0123456789ABCD, checkpoint)
+        conn.execute("ALTER SYSTEM RESET wal_compression")
+        conn.execute("SELECT pg_reload_conf()")
+
+
 def test_bins_of_time_are_reachable_without_the_schema(database: Database) -> None:
     assert database.rows("""SELECT hour(t) = date_trunc('hour', t), day(t) = privid.day(t), minute(t) = privid.minute(t),
                                    week(t) = privid.week(t), month(t) = privid.month(t), year(t) = privid.year(t), bin(t, '15 min')

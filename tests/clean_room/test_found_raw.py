@@ -1,0 +1,383 @@
+"""Raw rows are for a statement that the owner's client itself sent, over tables that carry nobody's
+code. Before, code of an analyst that ran anywhere in an owner's session could read them too."""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+
+from tests.conftest import RunningStack
+
+from .evil import OPTION_LIST, others
+from .pair import Connection, Pair
+
+#: code that switches raw rows on and hands those of the camera over
+PLUNDER = """
+CREATE TABLE analyst.loot (how text, who text, plate text, n bigint);
+GRANT INSERT ON analyst.loot TO PUBLIC;
+CREATE FUNCTION analyst.plunder(how text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN
+    INSERT INTO analyst.loot VALUES (how, current_user, 'ran', 0);
+    BEGIN
+        PERFORM set_config('privid.raw', 'on', true);
+        INSERT INTO analyst.loot
+            SELECT how, current_user, plate, count(*) FROM event_a.t GROUP BY plate;
+    EXCEPTION WHEN OTHERS THEN NULL; END;
+    BEGIN
+        EXECUTE 'EXECUTE mine';
+        INSERT INTO analyst.loot VALUES (how, current_user, 'X', 1);
+    EXCEPTION WHEN OTHERS THEN NULL; END;
+    RETURN 'X'; END $$;
+CREATE FUNCTION analyst.stably(how text) RETURNS text LANGUAGE plpgsql STABLE AS
+    $$ BEGIN RETURN analyst.plunder(how); END $$;
+CREATE FUNCTION analyst.early(how text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS
+    $$ BEGIN RETURN analyst.plunder(how); END $$;
+CREATE TABLE analyst.parted (k text) PARTITION BY LIST (k);
+CREATE TABLE analyst.parted_x PARTITION OF analyst.parted FOR VALUES IN ('X');
+CREATE TABLE analyst.parted_y PARTITION OF analyst.parted FOR VALUES IN ('Y');
+CREATE VIEW analyst.report AS
+    SELECT * FROM analyst.parted WHERE k = analyst.stably('pruning');
+CREATE DOMAIN analyst.word AS text CHECK (analyst.plunder('parameter') = 'X');
+CREATE TABLE analyst.guestbook (w analyst.word);
+CREATE VIEW analyst.folds AS SELECT count(*) FROM event_a.t
+    WHERE plate = 'X' AND domain_in('x', 'analyst.word'::regtype, -1) IS NOT NULL;
+CREATE TABLE analyst.keys (k text);
+INSERT INTO analyst.keys VALUES ('X'), ('none');
+ALTER TABLE analyst.keys ENABLE ROW LEVEL SECURITY;
+CREATE POLICY pol ON analyst.keys USING
+    (query_to_xml('SELECT analyst.plunder(''policy'')', true, true, '') IS NOT NULL);
+CREATE TABLE analyst.listed (k text);
+CREATE INDEX ON analyst.listed ((k || analyst.early('index')));
+CREATE FUNCTION analyst.fire() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN PERFORM analyst.plunder('trigger'); RETURN NEW; END $$;
+GRANT SELECT, INSERT ON analyst.parted, analyst.report, analyst.guestbook, analyst.keys,
+    analyst.listed, analyst.folds TO PUBLIC;
+"""
+
+
+@pytest.fixture(scope="module")
+def plunder(evil: Pair) -> Pair:
+    evil.stack.run(PLUNDER)
+    return evil
+
+
+def loot(pair: Pair) -> tuple[set[str], list[tuple[str, str]]]:
+    """Which code of the analyst ran in another's name, and which plates it got; emptied by that."""
+    found = pair.stack.run("SELECT how, who, plate FROM analyst.loot WHERE who <> 'analyst'")
+    pair.stack.run("TRUNCATE analyst.loot")
+    ran = {how for how, _, plate in found if plate == "ran"}
+    return ran, [(how, plate) for how, _, plate in found if plate != "ran"]
+
+
+@contextmanager
+def owner_of(pair: Pair, raw: str = "on") -> Iterator[Connection]:
+    with pair.stack.connect("owner") as connection:
+        connection.execute(f"SET privid.raw = {raw}".encode())
+        yield connection
+
+
+# ------------------------------------------------------------------ only what the client sent
+
+#: statements of an owner in which code of the analyst runs, as in any PostgreSQL
+BORROWED = {
+    "pruning, explained": ("EXPLAIN SELECT * FROM analyst.report", None),
+    "pruning": ("SELECT * FROM analyst.report", None),
+    "a parameter of a domain": ("INSERT INTO analyst.guestbook VALUES (%s)", ("hello",)),
+    "a literal of a domain": ("INSERT INTO analyst.guestbook VALUES ('hello')", None),
+    "an array of a domain": ("SELECT '{x}'::analyst.word[]", None),
+    "a function": ("SELECT analyst.plunder('direct')", None),
+    "an index": ("SELECT k FROM analyst.listed WHERE k = 'X'", None),
+    "a cursor": ("DECLARE c CURSOR WITH HOLD FOR SELECT * FROM analyst.report", None),
+    "a copy": ("COPY (SELECT analyst.plunder('copy')) TO STDOUT", None),
+    "a table": ("CREATE TEMP TABLE got AS SELECT analyst.plunder('table')", None),
+    "a block": ("DO $$ BEGIN PERFORM analyst.plunder('block'); END $$", None),
+    "an argument": ("EXECUTE mine(analyst.plunder('argument'))", None),
+}
+
+
+@pytest.mark.parametrize(("statement", "values"), BORROWED.values(), ids=BORROWED)
+@pytest.mark.parametrize("raw", ["off", "on"])
+def test_code_of_an_analyst_in_an_owners_session_reads_nothing_raw(
+    plunder: Pair, raw: str, statement: str, values: tuple[str] | None
+) -> None:
+    loot(plunder)
+    refused = False
+    with owner_of(plunder, raw) as connection:
+        parameter = "(text) " if "mine(" in statement else " "
+        connection.execute(f"PREPARE mine{parameter}AS SELECT plate FROM event_a.t".encode())
+        if statement.startswith("COPY"):
+            with connection.cursor().copy(statement.encode()) as copy:
+                list(copy)
+        else:
+            try:
+                connection.execute(statement.encode(), values)
+            except psycopg.Error as error:
+                refused = error.diag.sqlstate == "PV001"
+                assert refused, error
+    ran, got = loot(plunder)
+    assert (ran or refused) and got == []
+
+
+#: releases before which PostgreSQL's own functions come to code of the analyst
+FOLDED = [
+    "SELECT * FROM analyst.folds",
+    "SELECT k, count(v) FROM analyst.keys LEFT JOIN event_a.t ON plate = k GROUP BY k",
+]
+
+
+@pytest.mark.parametrize("statement", FOLDED)
+@pytest.mark.parametrize("raw", ["off", "on"])
+def test_code_that_runs_before_a_release_reads_nothing_raw(
+    plunder: Pair, raw: str, statement: str
+) -> None:
+    loot(plunder)
+    with owner_of(plunder, raw) as connection:
+        for verb in ("EXPLAIN ", ""):
+            try:
+                connection.execute(f"{verb}{statement}".encode())
+            except psycopg.Error as error:
+                assert error.diag.sqlstate in ("PV001", "PV002"), error
+    assert loot(plunder)[1] == []
+
+
+def test_a_function_that_is_called_by_message_reads_nothing_raw(plunder: Pair) -> None:
+    stack = plunder.stack
+    loot(plunder)
+    call_by_message(stack, stack.run("SELECT 'analyst.plunder'::regproc::oid")[0][0], b"message")
+    ran, got = loot(plunder)
+    assert ran == {"message"} and got == []
+
+
+def call_by_message(stack: RunningStack, function: int, argument: bytes) -> None:
+    """The protocol's function call, which psycopg does not offer."""
+
+    class Argument(ctypes.Structure):
+        _fields_ = (("len", ctypes.c_int), ("isint", ctypes.c_int), ("ptr", ctypes.c_char_p))
+
+    pq = ctypes.CDLL(ctypes.util.find_library("pq") or "libpq.so.5")
+    pq.PQconnectdb.restype = pq.PQfn.restype = ctypes.c_void_p
+    place = f"host={stack.layout.run} port={stack.layout.socket_port} dbname=privid user=owner"
+    connection = ctypes.c_void_p(pq.PQconnectdb(place.encode()))
+    result, length = ctypes.create_string_buffer(100), ctypes.c_int()
+    arguments = (Argument * 1)(Argument(len(argument), 0, argument))
+    pq.PQfn(connection, function, result, ctypes.byref(length), 0, arguments, 1)
+    pq.PQfinish(connection)
+
+
+def test_a_plan_that_was_made_for_the_owner_serves_nobody_else(plunder: Pair) -> None:
+    """A statement that the driver prepared has a plan which PostgreSQL keeps; code can name it."""
+    loot(plunder)
+    with owner_of(plunder) as connection:
+        connection.pgconn.prepare(b"mine", b"SELECT plate FROM event_a.t")
+        for _ in range(3):
+            assert connection.pgconn.exec_prepared(b"mine", []).ntuples == 80
+        connection.execute("SELECT analyst.plunder('kept plan')")
+        connection.execute("SELECT * FROM analyst.report")
+        connection.execute("INSERT INTO analyst.guestbook VALUES (%s)", ("hello",))
+        for verb in ("EXECUTE", "EXPLAIN ANALYZE EXECUTE"):
+            with pytest.raises(psycopg.Error) as caught:
+                connection.execute(f"{verb} mine".encode())
+            assert caught.value.diag.sqlstate == "PV001"
+        assert connection.pgconn.exec_prepared(b"mine", []).ntuples == 80
+    ran, got = loot(plunder)
+    assert ran and got == []
+
+
+def test_a_parameter_that_nothing_uses_lends_no_plan(plunder: Pair) -> None:
+    loot(plunder)
+    word = plunder.stack.run("SELECT 'analyst.word'::regtype::oid")[0][0]
+    with owner_of(plunder) as connection:
+        connection.execute("SET plan_cache_mode = force_generic_plan")
+        connection.pgconn.prepare(b"mine", b"SELECT plate FROM event_a.t", [word])
+        connection.pgconn.exec_prepared(b"mine", [b"hello"])
+        connection.pgconn.exec_prepared(b"mine", [b"hello"])
+    ran, got = loot(plunder)
+    assert ran == {"parameter"} and got == []
+
+
+def test_code_of_an_analyst_fetches_nothing_from_an_owners_cursor(plunder: Pair) -> None:
+    plunder.stack.run("""
+        CREATE FUNCTION analyst.fetch_one(c refcursor) RETURNS text LANGUAGE plpgsql AS
+            $$ DECLARE x text; BEGIN FETCH c INTO x; RETURN x; END $$;
+        CREATE FUNCTION analyst.fetch_all() RETURNS SETOF text LANGUAGE sql AS
+            $$ SELECT query_to_xml('FETCH ALL FROM c', true, true, '')::text $$""")
+    for call in ("fetch_one('c')", "fetch_all()"):
+        with owner_of(plunder) as connection, connection.transaction(force_rollback=True):
+            connection.execute("DECLARE c CURSOR FOR SELECT plate FROM event_a.t")
+            assert connection.execute("FETCH FROM c").fetchall() == [("none",)]
+            with pytest.raises(psycopg.Error) as caught:
+                connection.execute(f"SELECT analyst.{call}".encode())
+            assert caught.value.diag.sqlstate in ("PV001", "0A000"), caught.value
+
+
+def test_an_owner_reads_raw_in_every_way_that_a_client_can_ask(evil: Pair) -> None:
+    rows = "SELECT plate, v FROM event_a.t WHERE plate = 'X'"
+    with owner_of(evil) as connection:
+        assert len(connection.execute(rows.encode()).fetchall()) == 5
+        assert len(connection.execute(rows.encode(), prepare=True).fetchall()) == 5
+        asked = "SELECT plate, v FROM event_a.t WHERE plate = %s AND v > %s AND size = %s"
+        for _ in range(12):  # custom plans, and then a generic one
+            with connection.transaction():
+                assert connection.execute(asked, ("X", 1, "large")).fetchall()
+        for form in ("EXPLAIN", "EXPLAIN (ANALYZE, FORMAT JSON)"):
+            assert "Camera" in str(connection.execute(f"{form} {rows}".encode()).fetchall())
+        with connection.transaction():
+            connection.execute(f"DECLARE c CURSOR FOR {rows}".encode())
+            assert len(connection.execute("FETCH 3 FROM c").fetchall()) == 3
+            assert len(connection.execute("FETCH ALL FROM c").fetchall()) == 2
+        connection.execute(f"DECLARE h CURSOR WITH HOLD FOR {rows}".encode())
+        assert len(connection.execute("FETCH ALL FROM h").fetchall()) == 5
+        with connection.transaction(), connection.cursor(name="named") as cursor:
+            assert len(cursor.execute(asked, ("X", 0, "large")).fetchall()) == 5
+        with connection.cursor().copy(f"COPY ({rows}) TO STDOUT".encode()) as copy:
+            assert b"".join(bytes(line) for line in copy).count(b"\n") == 5
+        connection.execute(f"CREATE TEMP TABLE got AS {rows}".encode())
+        connection.execute("INSERT INTO got SELECT plate, v FROM event_a.t WHERE v > %s", (3,))
+        connection.execute("DELETE FROM got WHERE plate <> 'X'")
+        connection.execute(f"CREATE TEMP VIEW seen AS {rows}".encode())
+        joined = connection.execute("SELECT count(*) FROM got JOIN seen USING (plate)")
+        assert joined.fetchall() == [(30,)]
+        both = connection.execute(f"SELECT 1; {rows}; SELECT 2".encode())
+        assert both.nextset() and len(both.fetchall()) == 5
+        explained = connection.execute(f"EXPLAIN ANALYZE {asked}", ("X", 1, "large"))
+        assert "Camera" in str(explained.fetchall())
+    script = f"SET privid.raw = on; {rows};\n{rows};\n"
+    place = ["-h", str(evil.stack.layout.run), "-p", str(evil.stack.layout.socket_port)]
+    told = subprocess.run(
+        ["psql", "-X", "-U", "owner", *place, "privid"],
+        input=script,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert told.stdout.count("(5 rows)") == 2, told
+
+
+# ------------------------------------------------------------------ tables that carry code
+
+#: what the analyst hangs on his table, and how it is taken away
+CARRIED = {
+    "statistics": (
+        "CREATE STATISTICS event_a.trap ON (plate || analyst.early('statistics')) FROM event_a.{0}",
+        "statistics object event_a.trap",
+        "DROP STATISTICS event_a.trap",
+    ),
+    "a constraint": (
+        "ALTER FOREIGN TABLE event_a.{0} ADD CONSTRAINT trap CHECK (analyst.early(note) <> '')",
+        "constraint trap on foreign table event_a.{0}",
+        "ALTER FOREIGN TABLE event_a.{0} DROP CONSTRAINT trap",
+    ),
+    "a trigger": (
+        "CREATE TRIGGER trap BEFORE INSERT ON event_a.{0} EXECUTE FUNCTION analyst.fire()",
+        "trigger trap on foreign table event_a.{0}",
+        "DROP TRIGGER trap ON event_a.{0}",
+    ),
+    "a child": (
+        "CREATE TABLE event_a.{0}_kid (CHECK (analyst.early('kid') <> '')) INHERITS (event_a.{0})",
+        "child",
+        "DROP TABLE event_a.{0}_kid",
+    ),
+    "a parent": (
+        "CREATE TABLE event_a.{0}_mum (plate text); "
+        "ALTER FOREIGN TABLE event_a.{0} INHERIT event_a.{0}_mum",
+        "parent",
+        "ALTER FOREIGN TABLE event_a.{0} NO INHERIT event_a.{0}_mum",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def table(plunder: Pair) -> Callable[[str], str]:
+    """A table of the analyst's that others may read."""
+
+    def made(name: str) -> str:
+        plunder.stack.run(
+            f"CREATE FOREIGN TABLE event_a.{name} (chunk timestamptz, plate text DEFAULT 'none', "
+            f"note text DEFAULT '') SERVER event_a OPTIONS ({OPTION_LIST})"
+        )
+        plunder.stack.run(f"GRANT SELECT ON event_a.{name} TO PUBLIC")
+        return name
+
+    return made
+
+
+@pytest.mark.parametrize(("hang", "what", "drop"), CARRIED.values(), ids=CARRIED)
+def test_a_table_that_carries_code_is_not_read_raw(
+    plunder: Pair,
+    table: Callable[[str], str],
+    unique: Callable[[str], str],
+    hang: str,
+    what: str,
+    drop: str,
+) -> None:
+    name = table(unique("carries"))
+    plunder.stack.run(hang.format(name))
+    loot(plunder)
+    for role in ("owner", "privid"):
+        for verb in ("", "EXPLAIN", "EXPLAIN ANALYZE"):
+            statement = f"{verb} SELECT plate FROM event_a.{name} WHERE plate = 'X'"
+            with plunder.stack.connect(role) as connection:
+                connection.execute("SET privid.raw = on; SET constraint_exclusion = on")
+                with pytest.raises(psycopg.Error, match="cannot be read while it has") as caught:
+                    connection.execute(statement.encode())
+                assert caught.value.diag.sqlstate == "PV001"
+                assert what.format(name) in str(caught.value)
+    assert loot(plunder) == (set(), [])
+    plunder.stack.run(drop.format(name))
+    with owner_of(plunder) as connection:
+        read = connection.execute(f"SELECT count(*) FROM event_a.{name}".encode())
+        assert read.fetchall() == [(80,)]
+
+
+def test_rules_and_row_security_have_no_place_on_a_table_of_a_camera(
+    plunder: Pair, table: Callable[[str], str], unique: Callable[[str], str]
+) -> None:
+    name = table(unique("plain"))
+    for statement in (
+        f"ALTER FOREIGN TABLE event_a.{name} ENABLE ROW LEVEL SECURITY",
+        f"CREATE RULE trap AS ON INSERT TO event_a.{name} DO INSTEAD NOTHING",
+    ):
+        with pytest.raises(psycopg.Error, match="not supported for foreign tables"):
+            plunder.stack.run(statement)
+
+
+#: raw statements that also touch what another role made
+BESIDE = [
+    "SELECT count(*) FROM event_a.t, analyst.listed",
+    "SELECT count(*) FROM event_a.t WHERE plate IN (SELECT k FROM analyst.listed)",
+    "WITH x AS (SELECT k FROM analyst.keys) SELECT count(*) FROM event_a.t, x",
+    "SELECT count(*) FROM event_a.t, analyst.parted",
+    "INSERT INTO analyst.listed SELECT plate FROM event_a.t",
+]
+
+
+@pytest.mark.parametrize("statement", BESIDE)
+@pytest.mark.parametrize("verb", ["", "EXPLAIN "])
+def test_a_raw_statement_touches_no_other_table_of_another_role(
+    plunder: Pair, statement: str, verb: str
+) -> None:
+    loot(plunder)
+    with owner_of(plunder) as connection:
+        with pytest.raises(psycopg.Error, match="of another role") as caught:
+            connection.execute(f"{verb}{statement}".encode())
+        assert caught.value.diag.sqlstate == "PV001"
+    assert loot(plunder) == (set(), [])
+
+
+def test_statistics_that_are_made_meanwhile_wait_for_the_owner(
+    plunder: Pair, table: Callable[[str], str], unique: Callable[[str], str]
+) -> None:
+    name = table(unique("waits"))
+    with owner_of(plunder) as connection, connection.transaction():
+        connection.execute(f"SELECT count(*) FROM event_a.{name}".encode())
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            plunder.stack.run(
+                f"CREATE STATISTICS event_a.late ON plate, note FROM event_a.{name}",
+                settings={"lock_timeout": "300ms"},
+            )
+    assert others(plunder) == []
