@@ -118,7 +118,7 @@ AsksForFirst(Query *query)
 	Oid			family,
 				type;
 	int16		strategy;
-	Const	   *limit = (Const *) eval_const_expressions(NULL, query->limitCount);
+	Const	   *limit = (Const *) FoldConstants(query->limitCount);
 	ListCell   *lc;
 
 	if (query->groupClause == NIL || query->sortClause == NIL || query->havingQual || query->distinctClause ||

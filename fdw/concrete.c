@@ -4,8 +4,9 @@
  * Parameters and expressions without columns become constants, and the
  * extension's own SQL functions are opened, so that what the engine judges is
  * what will be evaluated. Only PostgreSQL's and the extension's functions are
- * ever called for that: code of an analyst is not evaluated on the way to a
- * release, by whomever it is asked for.
+ * ever called for that, and of these only the ones that call nobody else's
+ * (MayCall): code of an analyst is not evaluated on the way to a release, by
+ * whomever it is asked for.
  */
 #include "privid.h"
 
@@ -15,11 +16,28 @@
 #include "optimizer/optimizer.h"
 #include "utils/lsyscache.h"
 
-/* For check_functions_in_node: true ends the search. */
+/* For check_functions_in_node: true ends the search, and *identity names what was found. */
 static bool
-IsForeign(Oid funcid, void *context)
+IsNotCallable(Oid funcid, void *identity)
 {
-	return !IsBuiltin(funcid) && !IsOurs(funcid);
+	return !MayCall(funcid, identity);
+}
+
+/* What a node itself calls where it is evaluated, and may not; or NULL. Aggregates never are. */
+static const char *
+UncallableOf(Node *node)
+{
+	char	   *identity;
+
+	if (IsA(node, Aggref) || IsA(node, WindowFunc))
+		return NULL;
+	if (IsA(node, CoerceViaIO))
+	{
+		Oid			from = exprType((Node *) ((CoerceViaIO *) node)->arg);
+
+		return IsPlainType(from) && IsPlainType(exprType(node)) ? NULL : "this cast";
+	}
+	return check_functions_in_node(node, IsNotCallable, &identity) ? psprintf("function %s", identity) : NULL;
 }
 
 /*
@@ -70,22 +88,24 @@ HasForeignType(Node *node)
 	return type >= FirstUnpinnedObjectId && get_typtype(type) != TYPTYPE_ENUM;
 }
 
-/* Find what somebody defined: a function, or a type that may come with code. */
+/* Find a function that may not be called, or a type that may come with code. */
 static bool
 ForeignCodeWalker(Node *node, void *arg)
 {
 	Refusal    *refusal = arg;
+	const char *problem;
 
 	if (node == NULL)
 		return false;
-	if (check_functions_in_node(node, IsForeign, NULL))
+	problem = UncallableOf(node);
+	if (problem)
 	{
 		*refusal = (Refusal)
 		{
 			.sqlstate = ERRCODE_PRIVID_NO_RULE,
-				.message = "a function that a user defined cannot be used in a release",
-				.detail = "Only functions of PostgreSQL and of privid are evaluated there.",
-				.hint = "privid.allowed_calls lists the functions that can be used; compute other values inside the executable.",
+				.message = psprintf("%s cannot be used in a release", problem),
+				.detail = "Only functions of plain values, which call no others, are evaluated there.",
+				.hint = "privid.allowed_calls lists what can be used; write other values as constants.",
 				.location = exprLocation(node)
 		};
 		return true;
@@ -107,11 +127,20 @@ ForeignCodeWalker(Node *node, void *arg)
 	return expression_tree_walker(node, ForeignCodeWalker, refusal);
 }
 
-/* Is there code in this release that a user defined? Then *refusal says so. */
+/* Is there such a thing in an expression or a query? Then *refusal says so. */
 bool
-FindForeignCode(Query *query, Refusal *refusal)
+FindForeignCode(Node *node, Refusal *refusal)
 {
-	return ForeignCodeWalker((Node *) query, refusal);
+	return ForeignCodeWalker(node, refusal);
+}
+
+/* An expression with its constants folded, or as it is if that would run somebody's code. */
+Node *
+FoldConstants(Node *node)
+{
+	Refusal		ignored;
+
+	return FindForeignCode(node, &ignored) ? node : eval_const_expressions(NULL, node);
 }
 
 /* Nodes that hold expressions rather than being one. */

@@ -75,6 +75,15 @@ WriteConst(Writer *w, Oid type, Datum value, bool isnull)
 	AppendJsonString(&w->out, "value", isnull ? NULL : OidOutputFunctionCall(output, value));
 }
 
+/* The name of a column, which must still be there as it was when the statement was read. */
+const char *
+ColumnName(RangeTblEntry *rte, Var *var)
+{
+	if (rte->rtekind == RTE_RELATION && get_atttype(rte->relid, var->varattno) != var->vartype)
+		RaiseChanged(get_rel_name(rte->relid));
+	return get_rte_attribute_name(rte, var->varattno);
+}
+
 /* "e": "col" */
 static void
 WriteVar(Writer *w, Var *var)
@@ -82,7 +91,7 @@ WriteVar(Writer *w, Var *var)
 	AppendJsonString(&w->out, "e", "col");
 	AppendJsonInt(&w->out, "rel", var->varno);
 	AppendJsonInt(&w->out, "col", var->varattno);
-	AppendJsonString(&w->out, "name", get_rte_attribute_name(rt_fetch(var->varno, w->query->rtable), var->varattno));
+	AppendJsonString(&w->out, "name", ColumnName(rt_fetch(var->varno, w->query->rtable), var));
 }
 
 /* "e": "any": x op ANY (array of constants) */

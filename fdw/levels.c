@@ -76,6 +76,7 @@ HasAggregateBelow(Query *query)
 	ListCell   *lc;
 
 	check_stack_depth();
+	CHECK_FOR_INTERRUPTS();
 	foreach(lc, query->rtable)
 	{
 		Query	   *below = QueryOf(query, lfirst_node(RangeTblEntry, lc));
@@ -101,8 +102,46 @@ HasParameterWalker(Node *node, void *context)
 
 /* ------------------------------------------------------------------ common table expressions */
 
+/* How much of a statement may be copied: a WITH query stands wherever it is named. */
+#define MAX_COPIED_NODES 200000
+
+/* Count nodes, and the columns of FROM items, until they are too many. */
+static bool
+CountWalker(Node *node, void *arg)
+{
+	int		   *count = arg;
+
+	if (node == NULL)
+		return false;
+	if (++*count > MAX_COPIED_NODES)
+		return true;
+	if (IsA(node, RangeTblEntry))
+	{
+		*count += list_length(((RangeTblEntry *) node)->eref->colnames);
+		return false;
+	}
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, CountWalker, count, QTW_EXAMINE_RTES_BEFORE);
+	return expression_tree_walker(node, CountWalker, count);
+}
+
+/* A copy of a query, unless the statement has made too many already. */
+static Query *
+CopyLevel(Query *query, Statement *statement)
+{
+	CHECK_FOR_INTERRUPTS();
+	if (CountWalker((Node *) query, &statement->copied))
+		ereport(ERROR,
+				(errcode(ERRCODE_STATEMENT_TOO_COMPLEX),
+				 errmsg("statement is too complex for a release"),
+				 errdetail("A WITH query counts wherever it is named, with all that it names itself."),
+				 errhint("Name WITH queries less often, or put what they have in common into one.")));
+	return copyObject(query);
+}
+
 typedef struct InlineContext
 {
+	Statement  *statement;
 	CommonTableExpr *cte;
 	int			levelsup;
 } InlineContext;
@@ -130,7 +169,7 @@ InlineWalker(Node *node, void *arg)
 			rte->ctelevelsup == context->levelsup)
 		{
 			rte->rtekind = RTE_SUBQUERY;
-			rte->subquery = copyObject((Query *) context->cte->ctequery);
+			rte->subquery = CopyLevel((Query *) context->cte->ctequery, context->statement);
 			rte->security_barrier = false;
 			if (context->levelsup > 0)
 				IncrementVarSublevelsUp((Node *) rte->subquery, context->levelsup, 1);
@@ -154,7 +193,7 @@ InlineWalker(Node *node, void *arg)
  * below it takes in all its CTEs.
  */
 static void
-InlineCtes(Query *query, bool all)
+InlineCtes(Query *query, bool all, Statement *statement)
 {
 	ListCell   *lc;
 
@@ -162,11 +201,11 @@ InlineCtes(Query *query, bool all)
 	{
 		CommonTableExpr *cte = lfirst_node(CommonTableExpr, lc);
 		Query	   *body = (Query *) cte->ctequery;
-		InlineContext context = {.cte = cte,.levelsup = -1};
+		InlineContext context = {.statement = statement,.cte = cte,.levelsup = -1};
 
 		if (!IsA(body, Query) || body->commandType != CMD_SELECT || cte->cterecursive || (!all && !MentionsPrivid(body)))
 			continue;
-		InlineCtes(body, all);
+		InlineCtes(body, all, statement);
 		if (!all && (Aggregates(body) || !ShowsRaw(body)))
 			continue;
 		InlineWalker((Node *) query, &context);
@@ -181,7 +220,7 @@ InlineCtes(Query *query, bool all)
  * listed. Each is a copy: what is taken apart here is not what is planned.
  */
 static Candidate *
-MakeCandidate(Query *query, List **levels)
+MakeCandidate(Query *query, List **levels, Statement *statement)
 {
 	Candidate  *candidate = palloc0(sizeof(Candidate));
 	ListCell   *lc;
@@ -192,9 +231,9 @@ MakeCandidate(Query *query, List **levels)
 	*levels = lappend(*levels, query);
 	if (Aggregates(query))
 	{
-		Query	   *copy = copyObject(query);
+		Query	   *copy = CopyLevel(query, statement);
 
-		InlineCtes(copy, true);
+		InlineCtes(copy, true, statement);
 		candidate->release = DetachRelease(copy, &candidate->refusal);
 	}
 	foreach(lc, query->rtable)
@@ -202,7 +241,7 @@ MakeCandidate(Query *query, List **levels)
 		Query	   *below = QueryOf(query, lfirst_node(RangeTblEntry, lc));
 
 		if (below && MentionsPrivid(below))
-			candidate->below = lappend(candidate->below, MakeCandidate(below, levels));
+			candidate->below = lappend(candidate->below, MakeCandidate(below, levels, statement));
 	}
 	return candidate;
 }
@@ -212,7 +251,7 @@ static void
 Choose(Query *query, Statement *statement)
 {
 	List	   *levels = NIL;
-	Candidate  *top = MakeCandidate(query, &levels);
+	Candidate  *top = MakeCandidate(query, &levels, statement);
 	text	   *chosen;
 	char	   *number;
 
@@ -281,7 +320,7 @@ MakeRelease(Query *query, Statement *statement)
 	Refusal		refusal = {0};
 	List	   *release;
 
-	InlineCtes(query, true);
+	InlineCtes(query, true, statement);
 	release = DetachRelease(query, &refusal);
 	if (release == NIL)
 		RaiseRefusal(&refusal, statement->source);
@@ -294,8 +333,8 @@ MakeRelease(Query *query, Statement *statement)
 static bool
 IsEmpty(Query *query)
 {
-	Const	   *limit = (Const *) eval_const_expressions(NULL, query->limitCount);
-	Const	   *where = (Const *) eval_const_expressions(NULL, query->jointree->quals);
+	Const	   *limit = (Const *) FoldConstants(query->limitCount);
+	Const	   *where = (Const *) FoldConstants(query->jointree->quals);
 
 	if (limit && IsA(limit, Const) && !limit->constisnull && DatumGetInt64(limit->constvalue) == 0)
 		return true;
@@ -421,7 +460,7 @@ ProcessQuery(Query *query, Statement *statement)
 	check_stack_depth();
 	if (!MentionsPrivid(query))
 		return;
-	InlineCtes(query, false);
+	InlineCtes(query, false, statement);
 	if (!Aggregates(query) && query->commandType == CMD_SELECT && ShowsRaw(query))
 	{
 		if (IsEmpty(query) && !AsksForMoreWalker((Node *) query, NULL))

@@ -47,6 +47,8 @@ extern bool FindAllowedFunction(Oid funcid, char **identity);
 extern bool FindAllowedOperator(Oid opno, char **identity);
 extern bool FindAllowedAggregate(Oid aggfnoid, char **identity);
 extern bool FindAllowedCast(Oid from, Oid to, char **identity);
+extern bool MayCall(Oid funcid, char **identity);
+extern bool IsPlainType(Oid type);
 extern bool IsBuiltin(Oid funcid);
 extern bool IsOurs(Oid funcid);
 extern Oid	ReleaseFunction(void);
@@ -93,6 +95,7 @@ typedef struct Statement
 	List	   *entries;		/* range table entries that went into releases: the executor checks their permissions */
 	List	   *decided;		/* Query: levels about which the engine was asked, and ... */
 	List	   *chosen;			/* ... those of them that are releases */
+	int			copied;			/* how many nodes were copied (levels.c) */
 } Statement;
 
 extern void InstallPlannerHook(void);
@@ -114,7 +117,8 @@ extern bool AsksForFirst(Query *query);
 
 /* concrete.c */
 extern bool HasForeignType(Node *node);
-extern bool FindForeignCode(Query *query, Refusal *refusal);
+extern bool FindForeignCode(Node *node, Refusal *refusal);
+extern Node *FoldConstants(Node *node);
 extern Query *MakeConcrete(Query *query, ParamListInfo params);
 
 /* request.c: what the engine is asked */
@@ -143,6 +147,7 @@ extern void InstallUtilityHook(void);
 
 /* release.c */
 extern void InstallReleaseScan(void);
+extern void RaiseChanged(const char *relation) pg_attribute_noreturn();
 extern Path *MakeReleasePath(PlannerInfo *root, RelOptInfo *rel, List *release);
 
 /* explain.c */

@@ -5,108 +5,53 @@
  * rights, its row security and its snapshot, before the engine is asked; what
  * was read is what is judged and what is joined. Nothing of them is looked at
  * again afterwards.
+ *
+ * A table is read from its beginning to its end, and not planned: planning
+ * would evaluate expressions of its owner (in indexes, statistics, keys of
+ * partitions, constraints) with the rights of whoever asks. Conditions of its
+ * row security are evaluated, if they are made of what may be called.
  */
 #include "writer.h"
 
+#include "access/table.h"
+#include "access/tableam.h"
 #include "access/transam.h"
-#include "catalog/pg_class.h"
+#include "access/tupconvert.h"
+#include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
-#include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
-#include "optimizer/optimizer.h"
-#include "parser/parsetree.h"
-#include "rewrite/rewriteManip.h"
-#include "tcop/tcopprot.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/rel.h"
 #include "utils/snapmgr.h"
 
 /* What one public relation of a release may hold. */
 #define MAX_PUBLIC_ROWS 100000
 #define MAX_PUBLIC_BYTES (4 * 1024 * 1024)
 
-typedef struct RowsReceiver
+typedef struct PublicRows
 {
-	DestReceiver pub;
 	StringInfo	out;			/* JSON rows */
-	FmgrInfo   *output;
-	int64		rows;
 	int			begun;			/* where they begin in out */
-} RowsReceiver;
-
-/* DestReceiver: look the output functions up. */
-static void
-RowsStartup(DestReceiver *self, int operation, TupleDesc desc)
-{
-	RowsReceiver *receiver = (RowsReceiver *) self;
-
-	receiver->output = palloc(sizeof(FmgrInfo) * Max(desc->natts, 1));
-	for (int i = 0; i < desc->natts; i++)
-	{
-		Oid			function;
-		bool		varlena;
-
-		getTypeOutputInfo(TupleDescAttr(desc, i)->atttypid, &function, &varlena);
-		fmgr_info(function, &receiver->output[i]);
-	}
-}
-
-/* DestReceiver: one row as JSON; false ends the scan when there are too many. */
-static bool
-RowsReceive(TupleTableSlot *slot, DestReceiver *self)
-{
-	RowsReceiver *receiver = (RowsReceiver *) self;
-
-	slot_getallattrs(slot);
-	AppendJsonKey(receiver->out, NULL);
-	appendStringInfoChar(receiver->out, '[');
-	for (int i = 0; i < slot->tts_tupleDescriptor->natts; i++)
-		AppendJsonString(receiver->out, NULL, slot->tts_isnull[i] ? NULL
-						 : OutputFunctionCall(&receiver->output[i], slot->tts_values[i]));
-	appendStringInfoChar(receiver->out, ']');
-	return ++receiver->rows <= MAX_PUBLIC_ROWS && receiver->out->len - receiver->begun <= MAX_PUBLIC_BYTES;
-}
-
-/* DestReceiver: nothing to do at the end. */
-static void
-RowsShutdown(DestReceiver *self)
-{
-}
-
-/* Run a query over public data; its rows are appended as JSON. False if they are too many. */
-static bool
-RunPublic(Query *query, const char *source, StringInfo out)
-{
-	RowsReceiver receiver = {.out = out,.begun = out->len};
-	bool		pushed = !ActiveSnapshotSet();
-	QueryDesc  *desc;
-
-	receiver.pub.receiveSlot = RowsReceive;
-	receiver.pub.rStartup = RowsStartup;
-	receiver.pub.rShutdown = RowsShutdown;
-	receiver.pub.rDestroy = RowsShutdown;
-	receiver.pub.mydest = DestNone;
-	if (pushed)
-		PushActiveSnapshot(GetTransactionSnapshot());
-	desc = CreateQueryDesc(pg_plan_query(query, source, 0, NULL), "", GetActiveSnapshot(), InvalidSnapshot,
-						   &receiver.pub, NULL, NULL, 0);
-	ExecutorStart(desc, 0);
-	ExecutorRun(desc, ForwardScanDirection, 0, true);
-	ExecutorFinish(desc);
-	ExecutorEnd(desc);
-	FreeQueryDesc(desc);
-	if (pushed)
-		PopActiveSnapshot();
-	return receiver.rows <= MAX_PUBLIC_ROWS && out->len - receiver.begun <= MAX_PUBLIC_BYTES;
-}
+	int			rows;
+	List	   *columns;		/* Var: those that the level uses, in their order */
+} PublicRows;
 
 typedef struct ColumnContext
 {
 	int			rel;
-	Bitmapset  *columns;
+	Bitmapset  *seen;
+	List	   *columns;
 } ColumnContext;
+
+/* For list_sort: columns by their number. */
+static int
+ByNumber(const ListCell *a, const ListCell *b)
+{
+	return lfirst_node(Var, a)->varattno - lfirst_node(Var, b)->varattno;
+}
 
 /* Which columns of a relation does its level use? */
 static bool
@@ -120,81 +65,210 @@ ColumnWalker(Node *node, void *arg)
 	{
 		Var		   *var = (Var *) node;
 
-		if (var->varno == context->rel && var->varlevelsup == 0 && var->varattno > 0)
-			context->columns = bms_add_member(context->columns, var->varattno);
+		if (var->varno == context->rel && var->varlevelsup == 0 && var->varattno > 0 &&
+			!bms_is_member(var->varattno, context->seen))
+		{
+			context->seen = bms_add_member(context->seen, var->varattno);
+			context->columns = lappend(context->columns, var);
+		}
 		return false;
 	}
 	return expression_tree_walker(node, ColumnWalker, context);
 }
 
-/* SELECT the columns that are used FROM the entry, as a query of its own */
-static Query *
-QueryForEntry(Writer *w, RangeTblEntry *rte, int rel)
+/* The same as a list of Var, in the order of the relation. */
+static List *
+ColumnsOf(Query *query, int rel)
 {
-	Query	   *query = makeNode(Query);
-	ColumnContext context = {rel, NULL};
-	RangeTblRef *ref = makeNode(RangeTblRef);
-	int			column = -1;
+	ColumnContext context = {.rel = rel};
 
-	ColumnWalker((Node *) w->query->targetList, &context);
-	ColumnWalker((Node *) w->query->jointree, &context);
-	ColumnWalker(w->query->havingQual, &context);
-	query->commandType = CMD_SELECT;
-	query->canSetTag = true;
-	query->rtable = list_make1(copyObject(rte));
-	/* its row security speaks of it by the number that it had */
-	ChangeVarNodes((Node *) linitial_node(RangeTblEntry, query->rtable)->securityQuals, rel, 1, 0);
-	ref->rtindex = 1;
-	query->jointree = makeFromExpr(list_make1(ref), NULL);
-	while ((column = bms_next_member(context.columns, column)) >= 0)
-	{
-		Oid			type,
-					collation;
-		int32		typmod;
-
-		if (rte->rtekind == RTE_RELATION)
-			get_atttypetypmodcoll(rte->relid, column, &type, &typmod, &collation);
-		else
-		{
-			type = list_nth_oid(rte->coltypes, column - 1);
-			typmod = list_nth_int(rte->coltypmods, column - 1);
-			collation = list_nth_oid(rte->colcollations, column - 1);
-		}
-		query->targetList = lappend(query->targetList,
-									makeTargetEntry((Expr *) makeVar(1, column, type, typmod, collation, 0),
-													list_length(query->targetList) + 1,
-													get_rte_attribute_name(rte, column), false));
-	}
-	return query;
+	ColumnWalker((Node *) query->targetList, &context);
+	ColumnWalker((Node *) query->jointree, &context);
+	ColumnWalker(query->havingQual, &context);
+	list_sort(context.columns, ByNumber);
+	return context.columns;
 }
 
-/* A subquery in a policy, whose relations would need checks of their own. */
+/* One row as JSON; false when there are too many. */
 static bool
-HasSubLinkWalker(Node *node, void *context)
+AppendRow(PublicRows *rows, Datum *values, bool *nulls)
+{
+	ListCell   *lc;
+
+	CHECK_FOR_INTERRUPTS();
+	AppendJsonKey(rows->out, NULL);
+	appendStringInfoChar(rows->out, '[');
+	foreach(lc, rows->columns)
+	{
+		Var		   *var = lfirst_node(Var, lc);
+		char	   *value = NULL;
+		Oid			output;
+		bool		varlena;
+
+		getTypeOutputInfo(var->vartype, &output, &varlena);
+		if (!nulls[var->varattno - 1])
+			value = OidOutputFunctionCall(output, values[var->varattno - 1]);
+		AppendJsonString(rows->out, NULL, value);
+	}
+	appendStringInfoChar(rows->out, ']');
+	return ++rows->rows <= MAX_PUBLIC_ROWS && rows->out->len - rows->begun <= MAX_PUBLIC_BYTES;
+}
+
+/* Read VALUES, all of them constants; false if they are too many. */
+static bool
+ReadValues(PublicRows *rows, RangeTblEntry *rte)
+{
+	ListCell   *row,
+			   *lc;
+
+	foreach(row, rte->values_lists)
+	{
+		Datum	   *values = palloc(sizeof(Datum) * list_length(lfirst(row)));
+		bool	   *nulls = palloc(sizeof(bool) * list_length(lfirst(row)));
+
+		foreach(lc, lfirst_node(List, row))
+		{
+			values[foreach_current_index(lc)] = lfirst_node(Const, lc)->constvalue;
+			nulls[foreach_current_index(lc)] = lfirst_node(Const, lc)->constisnull;
+		}
+		if (!AppendRow(rows, values, nulls))
+			return false;
+	}
+	return true;
+}
+
+/* Read a table's own rows, as those of the table that was asked for; false if they are too many. */
+static bool
+ReadOne(PublicRows *rows, Relation rel, Relation asked, ExprState *policy, EState *estate)
+{
+	ExprContext *econtext = GetPerTupleExprContext(estate);
+	TupleDesc	desc = RelationGetDescr(asked);
+	TupleConversionMap *map = convert_tuples_by_name(RelationGetDescr(rel), desc);
+	TupleTableSlot *read = table_slot_create(rel, NULL);
+	TupleTableSlot *row = map ? MakeSingleTupleTableSlot(desc, &TTSOpsVirtual) : read;
+	TableScanDesc scan = table_beginscan(rel, GetActiveSnapshot(), 0, NULL);
+	bool		fits = true;
+
+	while (fits && table_scan_getnextslot(scan, ForwardScanDirection, read))
+	{
+		MemoryContext caller = MemoryContextSwitchTo(GetPerTupleMemoryContext(estate));
+
+		if (map)
+			execute_attr_map_slot(map->attrMap, read, row);
+		slot_getallattrs(row);
+		econtext->ecxt_scantuple = row;
+		if (ExecQual(policy, econtext))
+			fits = AppendRow(rows, row->tts_values, row->tts_isnull);
+		MemoryContextSwitchTo(caller);
+		ResetPerTupleExprContext(estate);
+	}
+	table_endscan(scan);
+	if (map)
+		ExecDropSingleTupleTableSlot(row);
+	ExecDropSingleTupleTableSlot(read);
+	return fits;
+}
+
+/* Read a table and its children or partitions; false if their rows are too many. */
+static bool
+ReadTable(PublicRows *rows, RangeTblEntry *rte, List *family)
+{
+	Relation	asked = table_open(rte->relid, AccessShareLock);
+	EState	   *estate = CreateExecutorState();
+	ExprState  *policy;
+	bool		pushed = !ActiveSnapshotSet();
+	bool		fits = true;
+	ListCell   *lc;
+
+	ExecCheckRTPerms(list_make1(rte), true);
+	if (!RelationIsScannable(asked))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("materialized view \"%s\" has not been populated", RelationGetRelationName(asked)),
+				 errhint("Use the REFRESH MATERIALIZED VIEW command.")));
+	policy = ExecPrepareQual(rte->securityQuals, estate);
+	if (pushed)
+		PushActiveSnapshot(GetTransactionSnapshot());
+	foreach(lc, family)
+	{
+		Relation	rel = table_open(lfirst_oid(lc), NoLock);
+
+		if (fits && RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind) && !RELATION_IS_OTHER_TEMP(rel))
+			fits = ReadOne(rows, rel, asked, policy, estate);
+		table_close(rel, NoLock);
+	}
+	if (pushed)
+		PopActiveSnapshot();
+	FreeExecutorState(estate);
+	table_close(asked, NoLock);
+	return fits;
+}
+
+/* Is there anything in a condition of row security but plain expressions over the row? */
+static bool
+IsNoPlainCondition(Node *node, void *context)
 {
 	if (node == NULL)
 		return false;
-	return IsA(node, SubLink) || IsA(node, Query) || expression_tree_walker(node, HasSubLinkWalker, context);
+	switch (nodeTag(node))
+	{
+		case T_Var:
+			return ((Var *) node)->varattno <= 0 || ((Var *) node)->varlevelsup > 0;
+		case T_List:
+		case T_Const:
+		case T_FuncExpr:
+		case T_OpExpr:
+		case T_DistinctExpr:
+		case T_NullIfExpr:
+		case T_ScalarArrayOpExpr:
+		case T_BoolExpr:
+		case T_RelabelType:
+		case T_CoerceViaIO:
+		case T_ArrayCoerceExpr:
+		case T_CaseExpr:
+		case T_CaseWhen:
+		case T_CaseTestExpr:
+		case T_ArrayExpr:
+		case T_CoalesceExpr:
+		case T_MinMaxExpr:
+		case T_SQLValueFunction:
+		case T_NullTest:
+		case T_BooleanTest:
+			return expression_tree_walker(node, IsNoPlainCondition, context);
+		default:
+			return true;
+	}
 }
 
-/* What is in the way of reading this entry, or NULL. */
+/* What is in the way of reading a table, with its children and partitions; or NULL. */
 static const char *
-PublicProblem(RangeTblEntry *rte, Query *query)
+TableProblem(RangeTblEntry *rte, List *family)
 {
+	Node	   *policy = (Node *) rte->securityQuals;
 	Refusal		ignored;
+	ListCell   *lc;
+
+	if (rte->relid < FirstNormalObjectId)
+		return "a system catalog";
+	foreach(lc, family)
+	{
+		char		kind = get_rel_relkind(lfirst_oid(lc));
+
+		if (!RELKIND_HAS_TABLE_AM(kind) && kind != RELKIND_PARTITIONED_TABLE)
+			return "this kind of relation";
+	}
+	if (IsNoPlainCondition(policy, NULL) || FindForeignCode(policy, &ignored))
+		return "a table whose row security policy is no plain condition on its columns";
+	return NULL;
+}
+
+/* What is in the way of reading VALUES, or NULL. */
+static const char *
+ValuesProblem(RangeTblEntry *rte)
+{
 	ListCell   *row,
 			   *cell;
 
-	if (rte->rtekind == RTE_RELATION)
-	{
-		if (rte->relkind != RELKIND_RELATION && rte->relkind != RELKIND_MATVIEW && rte->relkind != RELKIND_PARTITIONED_TABLE)
-			return "this kind of relation";
-		if (rte->relid < FirstNormalObjectId)
-			return "a system catalog";
-		if (HasSubLinkWalker((Node *) rte->securityQuals, NULL) || FindForeignCode(query, &ignored))
-			return "a table whose row security policy has a subquery or calls a user's function";
-		return NULL;
-	}
 	foreach(row, rte->values_lists)
 		foreach(cell, lfirst_node(List, row))
 		if (!IsA(lfirst(cell), Const))
@@ -206,8 +280,11 @@ PublicProblem(RangeTblEntry *rte, Query *query)
 void
 WritePublic(Writer *w, RangeTblEntry *rte, int rel)
 {
-	Query	   *query = QueryForEntry(w, rte, rel);
-	const char *problem = PublicProblem(rte, query);
+	bool		table = rte->rtekind == RTE_RELATION;
+	List	   *family = table && rte->inh ? find_all_inheritors(rte->relid, AccessShareLock, NULL)
+		: list_make1_oid(rte->relid);
+	const char *problem = table ? TableProblem(rte, family) : ValuesProblem(rte);
+	PublicRows	rows = {.out = &w->out,.columns = ColumnsOf(w->query, rel)};
 	int			start = w->out.len;
 	ListCell   *lc;
 
@@ -221,25 +298,24 @@ WritePublic(Writer *w, RangeTblEntry *rte, int rel)
 	AppendJsonString(&w->out, "alias", rte->eref->aliasname);
 	AppendJsonKey(&w->out, "columns");
 	appendStringInfoChar(&w->out, '[');
-	foreach(lc, query->targetList)
+	foreach(lc, rows.columns)
 	{
-		TargetEntry *tle = lfirst_node(TargetEntry, lc);
-		Var		   *var = castNode(Var, tle->expr);
-		Oid			type = getBaseType(var->vartype);
+		Var		   *var = lfirst_node(Var, lc);
 
 		AppendJsonKey(&w->out, NULL);
 		appendStringInfoChar(&w->out, '{');
-		AppendJsonString(&w->out, "name", tle->resname);
+		AppendJsonString(&w->out, "name", ColumnName(rte, var));
 		AppendJsonInt(&w->out, "number", var->varattno);
-		AppendJsonString(&w->out, "type", ShortTypeName(type));
-		if (get_typtype(type) == TYPTYPE_ENUM)
-			AppendLabels(&w->out, type);
+		AppendJsonString(&w->out, "type", ShortTypeName(var->vartype));
+		if (get_typtype(var->vartype) == TYPTYPE_ENUM)
+			AppendLabels(&w->out, var->vartype);
 		appendStringInfoChar(&w->out, '}');
 	}
 	appendStringInfoChar(&w->out, ']');
 	AppendJsonKey(&w->out, "rows");
 	appendStringInfoChar(&w->out, '[');
-	if (!RunPublic(query, w->source, &w->out))
+	rows.begun = w->out.len;
+	if (!(table ? ReadTable(&rows, rte, family) : ReadValues(&rows, rte)))
 	{
 		w->out.len = start;
 		w->out.data[start] = '\0';

@@ -10,6 +10,7 @@
  */
 #include "privid.h"
 
+#include "access/relation.h"
 #include "access/xlog.h"
 #include "commands/explain.h"
 #include "executor/executor.h"
@@ -31,6 +32,7 @@ typedef struct ReleaseState
 	List	   *release;		/* as split.c made it */
 	Tuplestorestate *answer;	/* NULL until released */
 	TupleTableSlot *stored;		/* a row of it */
+	List	   *held;			/* Relation: what it reads; open, so that nobody redefines it */
 } ReleaseState;
 
 static Plan *PlanRelease(PlannerInfo *root, RelOptInfo *rel, CustomPath *best_path,
@@ -209,6 +211,43 @@ CreateReleaseState(CustomScan *scan)
 	return (Node *) state;
 }
 
+/* The error of a relation that is not what it was when the statement was read. */
+void
+RaiseChanged(const char *relation)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 relation ? errmsg("definition of \"%s\" has changed since the statement began", relation)
+			 : errmsg("a relation of the statement was dropped since it began"),
+			 errhint("Run the statement again.")));
+}
+
+/* Open every relation of a release, as any other scan would. */
+static bool
+HoldWalker(Node *node, void *arg)
+{
+	ReleaseState *state = arg;
+
+	if (node == NULL)
+		return false;
+	if (IsA(node, RangeTblEntry))
+	{
+		RangeTblEntry *rte = (RangeTblEntry *) node;
+		Relation	rel;
+
+		if (rte->rtekind != RTE_RELATION)
+			return false;
+		rel = try_relation_open(rte->relid, AccessShareLock);
+		if (rel == NULL)
+			RaiseChanged(NULL);
+		state->held = lappend(state->held, rel);
+		return false;
+	}
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, HoldWalker, state, QTW_EXAMINE_RTES_BEFORE);
+	return expression_tree_walker(node, HoldWalker, state);
+}
+
 /* Nothing is asked yet: a plan that is only explained asks nothing here. */
 static void
 BeginRelease(CustomScanState *node, EState *estate, int eflags)
@@ -218,6 +257,7 @@ BeginRelease(CustomScanState *node, EState *estate, int eflags)
 	CheckPreloaded();
 	state->stored = ExecInitExtraTupleSlot(estate, node->ss.ss_ScanTupleSlot->tts_tupleDescriptor,
 										   &TTSOpsMinimalTuple);
+	HoldWalker((Node *) ReleaseQuery(state->release), state);
 }
 
 /* The next row of the answer, in either direction. */
@@ -254,10 +294,14 @@ static void
 EndRelease(CustomScanState *node)
 {
 	ReleaseState *state = (ReleaseState *) node;
+	ListCell   *lc;
 
 	if (state->answer)
 		tuplestore_end(state->answer);
 	state->answer = NULL;
+	foreach(lc, state->held)
+		relation_close(lfirst(lc), NoLock);
+	state->held = NIL;
 }
 
 /* ReScanCustomScan: the same answer again */

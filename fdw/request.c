@@ -17,8 +17,6 @@ PinTextForms(void)
 		{"extra_float_digits", "1"},
 		{"DateStyle", "ISO, MDY"},
 		{"IntervalStyle", "postgres"},
-		/* conditions of children of a public table are nobody's to evaluate here */
-		{"constraint_exclusion", "off"},
 	};
 
 	for (int i = 0; i < lengthof(settings); i++)
@@ -45,7 +43,7 @@ WriteSelect(Writer *w, List *release, ParamListInfo params)
 {
 	Refusal		refusal = {0};
 
-	if (FindForeignCode(ReleaseQuery(release), &refusal))
+	if (FindForeignCode((Node *) ReleaseQuery(release), &refusal))
 		WriteRefusedLevel(w, &refusal);
 	else
 		WriteRelease(w, list_make2(MakeConcrete(copyObject(ReleaseQuery(release)), params), ReleaseArgmax(release)));

@@ -33,6 +33,7 @@ extern void WriteRelease(Writer *w, List *release);
 extern void WriteExpr(Writer *w, Node *node);
 extern void WriteAggregate(Writer *w, Aggref *agg, const char *name);
 extern void WritePublic(Writer *w, RangeTblEntry *rte, int rel);
+extern const char *ColumnName(RangeTblEntry *rte, Var *var);
 extern const char *CollationProblem(Oid collation, Oid type);
 extern void WriteRefusal(Writer *w, int location, const char *what, const char *hint);
 
