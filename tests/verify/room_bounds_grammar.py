@@ -14,8 +14,8 @@ from .calculus_expressions import Col, Rel
 from .calculus_grammar import Agg, Grammar
 from .calculus_relations import BASE, TABLE
 from .calculus_world import KIND, SIZES
-from .room_bounds_stand import THIN, Fill
 from .room_bounds_stand import TABLES as SHAPES
+from .room_bounds_stand import THIN, Fill
 from .statements_calls import Calls
 from .statements_expressions import Typed
 
