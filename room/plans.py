@@ -9,7 +9,7 @@ keeps) is handed to the bound.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,8 @@ __all__ = ["Planned", "read_plan"]
 
 #: A node of EXPLAIN (FORMAT JSON)
 Node = Mapping[str, Any]
+#: how many public rows of a relation meet a condition, as EXPLAIN shows both
+Count = Callable[[str, str], int]
 
 #: Steps that have a bound. A sort has one because little is sorted at once; a merge join would sort
 #: without it.
@@ -45,7 +47,7 @@ class Planned:
     whole_scans: int = 0
 
 
-def read_plan(plan: object) -> Planned:
+def read_plan(plan: object, count: Count) -> Planned:
     """The facts of a plan, as EXPLAIN (FORMAT JSON) shows it; refuses one that has no bound."""
     if not isinstance(plan, Sequence) or len(plan) != 1 or "Plan" not in plan[0]:
         raise _refusal("PostgreSQL shows no plan of it.")
@@ -54,7 +56,7 @@ def read_plan(plan: object) -> Planned:
         kind = node["Node Type"]
         _check(node, kind)
         if kind == "Nested Loop":
-            _check_nested(node)
+            _check_nested(node, count)
             nested += 1
         if kind == "Sort":
             over = next((one for one in above if one not in ("Result", "Subquery Scan")), "")
@@ -86,12 +88,12 @@ def _check(node: Node, kind: str) -> None:
         raise _refusal("PostgreSQL plans it with an aggregate in several steps.")
 
 
-def _check_nested(node: Node) -> None:
+def _check_nested(node: Node, count: Count) -> None:
     """A nested loop reads its inner side anew for each row of the outer one. That is bounded where
     the rows lie ready: set aside, or those of a table in the room, all of them. A foreign scan
     would ask the engine again, an aggregate compute again."""
     outer, inner = _below(node)
-    if not _is_one_row(outer) and not _lies_ready(inner):
+    if not _lies_ready(inner) and not _is_one_row(outer, count):
         raise NoRule(
             "statement has a form that cannot be computed in bounded time",
             detail="PostgreSQL plans it with a join that computes one side again for each row of "
@@ -106,10 +108,12 @@ def _lies_ready(node: Node) -> bool:
         and not {"Filter", "One-Time Filter"} & node.keys())
 
 
-def _is_one_row(node: Node) -> bool:
-    """Has it one row at most, whatever the tables have?"""
+def _is_one_row(node: Node, count: Count) -> bool:
+    """Has it one row at most, whatever the tables of cameras have?"""
     while node["Node Type"] == "Subquery Scan":
         (node,) = _below(node)
+    if node["Node Type"] == "Seq Scan":
+        return "Filter" in node and count(node["Relation Name"], node["Filter"]) <= 1
     return node.get("Strategy") == "Plain" or (node["Node Type"] == "Result" and not _below(node))
 
 

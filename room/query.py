@@ -34,6 +34,7 @@ def rehearse(pool: RoomPool, inner: Inner, tables: Sequence[Table], uses: Sequen
             apply_settings(conn, {**request_settings(settings), "statement_timeout": str(_TIMEOUT)}, local=True)
             _make(conn, objects(inner, tables, uses, ""), publics(inner))
             (plan,) = conn.execute(f"EXPLAIN (FORMAT JSON) {inner.query}".encode()).fetchall()[0]
+            return read_plan(plan, lambda name, condition: _count(conn, name, condition))
         except psycopg.DataError as error:  # a constant that no value of a program plays a part in
             told = error.diag
             raise InvalidValue(told.message_primary or "a constant of the statement cannot be used",
@@ -43,7 +44,12 @@ def rehearse(pool: RoomPool, inner: Inner, tables: Sequence[Table], uses: Sequen
                 raise
             raise NoRule("statement has a form that cannot be computed", detail=_sentence(error.diag.message_primary),
                          hint="Write it with simpler expressions, or compute the value inside the executable.") from error
-    return read_plan(plan)
+
+
+def _count(conn: Connection, name: str, condition: str) -> int:
+    """How many public rows a scan finds, its condition being as PostgreSQL has written it."""
+    found = conn.execute(f"SELECT pg_catalog.count(*) FROM pg_temp.{name} WHERE {condition}".encode()).fetchall()
+    return int(str(found[0][0]))
 
 
 def _sentence(text: str | None) -> str | None:

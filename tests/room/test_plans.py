@@ -90,8 +90,8 @@ def scan(kind: str = "Foreign Scan", *below: Json, **more: Any) -> Json:
     return {"Node Type": kind, **({"Plans": list(below)} if below else {}), **more}
 
 
-def facts_of(node: Json) -> Planned:
-    return read_plan([{"Plan": node}])
+def facts_of(node: Json, public: int = 2) -> Planned:
+    return read_plan([{"Plan": node}], lambda name, condition: public)
 
 
 @pytest.mark.parametrize("inner", [
@@ -106,6 +106,24 @@ def test_what_would_be_computed_for_each_row_must_be_set_aside(inner: Json) -> N
     assert facts_of(scan("Nested Loop", scan(), scan("Materialize", inner))).nested_loops >= 1
     one = scan("Subquery Scan", scan("Aggregate", scan(), Strategy="Plain"))
     assert facts_of(scan("Nested Loop", one, inner)).nested_loops >= 1
+
+
+def test_public_rows_of_which_one_is_found_may_be_joined_with_what_is_read_once(
+    pool: RoomPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL takes them for one row; how many they are is looked up."""
+    query = ("SELECT 1 FROM pg_temp.t0 a JOIN pg_temp.p0 b ON a.c4 = b.c1 WHERE a.c4 = 'k1' "
+             "AND b.c1 || '' = 'k1'")
+    assert planned(pool, query, 500, public=public_of(3_000)).nested_loops == 1
+    with monkeypatch.context() as patch, pytest.raises(NoRule, match="bounded time"):
+        patch.setattr(room_query, "_count", lambda conn, name, condition: 2)
+        planned(pool, query, 500, public=public_of(3_000))
+    table = scan("Seq Scan", Filter="(c1 = 'k'::text)", **{"Relation Name": "p0"})
+    assert facts_of(scan("Nested Loop", table, scan()), public=1).nested_loops == 1
+    with pytest.raises(NoRule, match="bounded time"):
+        facts_of(scan("Nested Loop", table, scan()), public=2)
+    with pytest.raises(NoRule, match="bounded time"):
+        facts_of(scan("Nested Loop", scan("Seq Scan"), scan()), public=1)
 
 
 @pytest.mark.parametrize("node", [
@@ -125,7 +143,7 @@ def test_what_shows_no_plan_is_refused() -> None:
     plans: list[object] = [[], None, [{}], [{"Plan": scan()}, {"Plan": scan()}]]
     for plan in plans:
         with pytest.raises(NoRule):
-            read_plan(plan)
+            read_plan(plan, lambda name, condition: 0)
 
 
 # Sorts
@@ -166,7 +184,7 @@ def test_the_plan_of_the_rehearsal_is_that_of_the_run(
 ) -> None:
     """Public rows, which decide who is hashed, are there in both."""
     shown: list[Any] = []
-    monkeypatch.setattr(room_query, "read_plan", shown.append)
+    monkeypatch.setattr(room_query, "read_plan", lambda plan, count: shown.append(plan))
     query = "SELECT 1 FROM pg_temp.t0 a JOIN pg_temp.p0 b ON a.c4 = b.c1"
     plans = []
     for rows in (10, 20_000):

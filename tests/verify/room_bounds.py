@@ -69,13 +69,9 @@ def _any_equality(fn: str) -> bool:
     return fn.startswith("pg_catalog.=(")
 
 
-def _all_hashed(plan: object) -> plans.Planned:
-    return plans.Planned()
-
-
 #: by name: what is put in the place of what
 WITHOUT: Mapping[str, list[tuple[Any, str, Callable[..., Any]]]] = {
-    "joins": [(plans, "_check_nested", lambda node: None),
+    "joins": [(plans, "_check_nested", lambda node, count: None),
               (sources.Sources, "_paired", lambda self, found, *others: found)],
     "types": [(sources, "has_hash", _any_equality),
               (sources.Sources, "_paired", lambda self, found, *others: found)],

@@ -27,7 +27,7 @@ from privid.engine.judge import Judged
 from privid.engine.rows import Row, encode_columns, header
 from privid.engine.wire import Malformed, pack, pack_json, parse_body, read_message
 from privid.errors import PrividError
-from privid.model import Key, Table
+from privid.model import Key, TableUse
 from privid.room.allowance import bound
 from privid.room.evaluate import chunk_moments
 from privid.room.pool import Connection, RoomPool
@@ -100,8 +100,10 @@ class Larder:
     bodies: dict[int, list[bytes]] = field(default_factory=dict)
     served: int = 0
 
-    def fill(self, table: Table, chunks: int, row: Fill) -> None:
-        moments, names = chunk_moments(table, (0, chunks)), ("plate", "v", "w", "red", "size")
+    def fill(self, use: TableUse, row: Fill) -> None:
+        """The chunks that a release reads of a table, with all rows that they may have."""
+        table, names = use.table, ("plate", "v", "w", "red", "size")
+        moments = [moment for span in use.chunks for moment in chunk_moments(table, span)]
         places = [names.index(column.name) for column in table.untrusted]
         found = []
         for chunk, moment in enumerate(moments):
@@ -191,7 +193,7 @@ class Trial:
         if most > LONGEST:
             raise Refused("takes too long to try")
         for use in judged.plan.uses:
-            self.larder.fill(use.table, use.table.grid.count, fill)
+            self.larder.fill(use, fill)
         seconds, ended = self._measured(judged, float(most) * patience)
         return Ran(statement, seconds, float(most), ended)
 
