@@ -12,9 +12,9 @@ __all__ = ["QUICK", "SLOW_FACTOR", "allowance_of", "is_slow", "margin_of"]
 
 #: seconds; what could take longer is slow, has a lane of its own, and is given so many times its bound, because quick ones go first
 QUICK, SLOW_FACTOR = Fraction(1), 4
-#: seconds between the end of the inner query and the deadline: for whatever the machine and the engine do beside, and for noise on
-#: each value of each group, several times what it takes
-_MARGIN, _VALUE = Fraction(50, 1000), Fraction(15, 100_000)
+#: seconds between the moment at which rows are handed over and the deadline: for the way, and for noise on each value of each group,
+#: several times what it takes. An engine that is busier than that answers late, whatever the rows.
+_MARGIN, _VALUE = Fraction(20, 1000), Fraction(15, 100_000)
 
 
 def margin_of(plan: Plan) -> Fraction:

@@ -29,8 +29,8 @@ __all__ = ["LATENCY", "SAFETY", "Bound", "bound", "worst_case"]
 
 #: a machine that does other work, and what was not measured
 SAFETY = 4
-#: waking up a few times on a machine all of whose cores are busy; nanoseconds
-LATENCY = 12_000_000
+#: waking up ten times on a machine all of whose cores are busy, with work of the same priority; nanoseconds
+LATENCY = 40_000_000
 #: a transaction in a fresh session; nanoseconds
 _SESSION = 2_500_000
 
