@@ -88,9 +88,12 @@ HasForeignType(Node *node)
 	return type >= FirstUnpinnedObjectId && get_typtype(type) != TYPTYPE_ENUM;
 }
 
-/* Find a function that may not be called, or a type that may come with code. */
-static bool
-ForeignCodeWalker(Node *node, void *arg)
+/*
+ * Is there a function in an expression or a query that may not be called, or a
+ * type that may come with code? Then the refusal says so.
+ */
+bool
+FindForeignCode(Node *node, void *arg)
 {
 	Refusal    *refusal = arg;
 	const char *problem;
@@ -123,15 +126,8 @@ ForeignCodeWalker(Node *node, void *arg)
 		return true;
 	}
 	if (IsA(node, Query))
-		return query_tree_walker((Query *) node, ForeignCodeWalker, refusal, 0);
-	return expression_tree_walker(node, ForeignCodeWalker, refusal);
-}
-
-/* Is there such a thing in an expression or a query? Then *refusal says so. */
-bool
-FindForeignCode(Node *node, Refusal *refusal)
-{
-	return ForeignCodeWalker(node, refusal);
+		return query_tree_walker((Query *) node, FindForeignCode, refusal, 0);
+	return expression_tree_walker(node, FindForeignCode, refusal);
 }
 
 /* An expression with its constants folded, or as it is if that would run somebody's code. */

@@ -117,7 +117,7 @@ extern bool AsksForFirst(Query *query);
 
 /* concrete.c */
 extern bool HasForeignType(Node *node);
-extern bool FindForeignCode(Node *node, Refusal *refusal);
+extern bool FindForeignCode(Node *node, void *refusal);
 extern Node *FoldConstants(Node *node);
 extern Query *MakeConcrete(Query *query, ParamListInfo params);
 

@@ -28,6 +28,9 @@ In brief:
 - **WHERE, HAVING in subqueries, CASE, functions**: whatever cannot raise an error. Arithmetic, casts and many functions are made total:
   where PostgreSQL would raise, they yield NULL. Functions of `chunk` and `region` may be any in the list. A cast of a time to text
   writes it in ISO form, whatever `DateStyle` says.
+- **Values without columns** (`now()`, `current_date - 7`, `current_setting('app.place')`): computed beforehand by functions of
+  PostgreSQL that are not volatile and take and give plain values alone: numbers, text, boolean, dates and times, uuid, enums, arrays of
+  these. Others, such as those of json, xml and the catalogs, are refused: they can look up and run what another role defined.
 - **GROUP BY in the release**: trusted columns (`chunk`, `region`, functions of them, literals that name a part of a UNION ALL), and keys
   that the statement declares: `key IN (…)`, `key = ANY (…)`, boolean and enum columns, `VALUES … LEFT JOIN`, a public table `LEFT JOIN`.
   Every key is in the answer, every time.
