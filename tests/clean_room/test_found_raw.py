@@ -217,6 +217,40 @@ def test_code_of_an_analyst_fetches_nothing_from_an_owners_cursor(plunder: Pair)
             assert caught.value.diag.sqlstate in ("PV001", "0A000"), caught.value
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "PERFORM set_config('privid.raw', 'on', false)",
+        "SET privid.raw = on",
+        "ALTER ROLE owner SET privid.raw = on",
+    ],
+)
+def test_code_does_not_switch_raw_rows_on(
+    plunder: Pair, unique: Callable[[str], str], change: str
+) -> None:
+    name = unique("switch")
+    plunder.stack.run(
+        f"CREATE FUNCTION raid.{name}() RETURNS int LANGUAGE plpgsql AS "
+        f"$$ BEGIN {change}; RETURN 1; END $$"
+    )
+    with plunder.stack.connect("owner") as connection:
+        with pytest.raises(psycopg.Error) as caught:
+            connection.execute(f"SELECT raid.{name}()".encode())
+        assert caught.value.diag.sqlstate == "42501", caught.value
+        assert connection.execute("SHOW privid.raw").fetchall() == [("off",)]
+
+
+def test_the_client_switches_raw_rows_on_and_parallel_workers_follow(evil: Pair) -> None:
+    with evil.stack.connect("owner", options="-c privid.raw=on") as connection:
+        assert connection.execute("SHOW privid.raw").fetchall() == [("on",)]
+    with evil.stack.connect("owner") as connection:
+        connection.execute("SELECT set_config('privid.raw', %s, false)", ("on",))
+        connection.execute("SET force_parallel_mode = on")
+        plan = connection.execute("EXPLAIN ANALYZE SELECT count(*) FROM pg_class").fetchall()
+        assert "Workers Launched: 1" in str(plan)
+        assert connection.execute("SELECT count(*) FROM event_a.t").fetchall() == [(80,)]
+
+
 def test_an_owner_reads_raw_in_every_way_that_a_client_can_ask(evil: Pair) -> None:
     rows = "SELECT plate, v FROM event_a.t WHERE plate = 'X'"
     with owner_of(evil) as connection:
