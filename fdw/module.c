@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include "access/parallel.h"
 #include "access/xact.h"
 #include "fmgr.h"
 #include "miscadmin.h"
@@ -26,7 +27,8 @@ void		_PG_init(void);
 PG_FUNCTION_INFO_V1(privid_library_version);
 
 /*
- * Only roles that may own a camera can ask for raw rows. Whether a role may
+ * Only roles that may own a camera can ask for raw rows, and only themselves, not
+ * by code that runs in their name. Whether a role may
  * see those of a given camera is decided again at each use (raw.c); this
  * check is here so that an analyst hears no early.
  */
@@ -35,6 +37,13 @@ CheckRaw(bool *newval, void **extra, GucSource source)
 {
 	Oid			owners;
 
+	if (*newval && source >= PGC_S_TEST && !IsClientAtWork() && !InitializingParallelWorker)
+	{
+		GUC_check_errcode(ERRCODE_INSUFFICIENT_PRIVILEGE);
+		GUC_check_errmsg("parameter \"privid.raw\" cannot be switched on by code");
+		GUC_check_errhint("The client itself must send SET privid.raw = on to see raw rows.");
+		return false;
+	}
 	if (!*newval || !IsTransactionState() || superuser())
 		return true;
 	owners = get_role_oid("privid_owner", true);

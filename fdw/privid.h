@@ -135,6 +135,7 @@ extern char *RequestOf(List *release, ParamListInfo params, const char *source);
 extern char *RequestForChoice(Candidate *top, ParamListInfo params, const char *source);
 
 /* raw.c: raw rows for owners */
+extern bool IsClientAtWork(void);
 extern bool ReadsRaw(Query *query, const char *source);
 extern void RefuseRaw(Oid relid) pg_attribute_noreturn();
 extern void CheckRawScan(Oid relid, const char *source);

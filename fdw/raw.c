@@ -44,7 +44,7 @@
  * has a line in the context of errors; the client has none, or that of its
  * parameters.
  */
-static bool
+bool
 IsClientAtWork(void)
 {
 	ErrorContextCallback *context = error_context_stack;

@@ -19,57 +19,59 @@ from .pair import Connection, Pair
 
 #: code that switches raw rows on and hands those of the camera over
 PLUNDER = """
-CREATE TABLE analyst.loot (how text, who text, plate text, n bigint);
-GRANT INSERT ON analyst.loot TO PUBLIC;
-CREATE FUNCTION analyst.plunder(how text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN
-    INSERT INTO analyst.loot VALUES (how, current_user, 'ran', 0);
+GRANT USAGE ON SCHEMA raid TO PUBLIC;
+CREATE TABLE raid.loot (how text, who text, plate text, n bigint);
+GRANT INSERT ON raid.loot TO PUBLIC;
+CREATE FUNCTION raid.plunder(how text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN
+    INSERT INTO raid.loot VALUES (how, current_user, 'ran', 0);
     BEGIN
         PERFORM set_config('privid.raw', 'on', true);
-        INSERT INTO analyst.loot
+        INSERT INTO raid.loot
             SELECT how, current_user, plate, count(*) FROM event_a.t GROUP BY plate;
     EXCEPTION WHEN OTHERS THEN NULL; END;
     BEGIN
         EXECUTE 'EXECUTE mine';
-        INSERT INTO analyst.loot VALUES (how, current_user, 'X', 1);
+        INSERT INTO raid.loot VALUES (how, current_user, 'X', 1);
     EXCEPTION WHEN OTHERS THEN NULL; END;
     RETURN 'X'; END $$;
-CREATE FUNCTION analyst.stably(how text) RETURNS text LANGUAGE plpgsql STABLE AS
-    $$ BEGIN RETURN analyst.plunder(how); END $$;
-CREATE FUNCTION analyst.early(how text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS
-    $$ BEGIN RETURN analyst.plunder(how); END $$;
-CREATE TABLE analyst.parted (k text) PARTITION BY LIST (k);
-CREATE TABLE analyst.parted_x PARTITION OF analyst.parted FOR VALUES IN ('X');
-CREATE TABLE analyst.parted_y PARTITION OF analyst.parted FOR VALUES IN ('Y');
-CREATE VIEW analyst.report AS
-    SELECT * FROM analyst.parted WHERE k = analyst.stably('pruning');
-CREATE DOMAIN analyst.word AS text CHECK (analyst.plunder('parameter') = 'X');
-CREATE TABLE analyst.guestbook (w analyst.word);
-CREATE VIEW analyst.folds AS SELECT count(*) FROM event_a.t
-    WHERE plate = 'X' AND domain_in('x', 'analyst.word'::regtype, -1) IS NOT NULL;
-CREATE TABLE analyst.keys (k text);
-INSERT INTO analyst.keys VALUES ('X'), ('none');
-ALTER TABLE analyst.keys ENABLE ROW LEVEL SECURITY;
-CREATE POLICY pol ON analyst.keys USING
-    (query_to_xml('SELECT analyst.plunder(''policy'')', true, true, '') IS NOT NULL);
-CREATE TABLE analyst.listed (k text);
-CREATE INDEX ON analyst.listed ((k || analyst.early('index')));
-CREATE FUNCTION analyst.fire() RETURNS trigger LANGUAGE plpgsql AS
-    $$ BEGIN PERFORM analyst.plunder('trigger'); RETURN NEW; END $$;
-GRANT SELECT, INSERT ON analyst.parted, analyst.report, analyst.guestbook, analyst.keys,
-    analyst.listed, analyst.folds TO PUBLIC;
+CREATE FUNCTION raid.stably(how text) RETURNS text LANGUAGE plpgsql STABLE AS
+    $$ BEGIN RETURN raid.plunder(how); END $$;
+CREATE FUNCTION raid.early(how text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS
+    $$ BEGIN RETURN raid.plunder(how); END $$;
+CREATE TABLE raid.parted (k text) PARTITION BY LIST (k);
+CREATE TABLE raid.parted_x PARTITION OF raid.parted FOR VALUES IN ('X');
+CREATE TABLE raid.parted_y PARTITION OF raid.parted FOR VALUES IN ('Y');
+CREATE VIEW raid.report AS
+    SELECT * FROM raid.parted WHERE k = raid.stably('pruning');
+CREATE DOMAIN raid.word AS text CHECK (raid.plunder('parameter') = 'X');
+CREATE TABLE raid.guestbook (w raid.word);
+CREATE VIEW raid.folds AS SELECT count(*) FROM event_a.t
+    WHERE plate = 'X' AND domain_in('x', 'raid.word'::regtype, -1) IS NOT NULL;
+CREATE TABLE raid.keys (k text);
+INSERT INTO raid.keys VALUES ('X'), ('none');
+ALTER TABLE raid.keys ENABLE ROW LEVEL SECURITY;
+CREATE POLICY pol ON raid.keys USING
+    (query_to_xml('SELECT raid.plunder(''policy'')', true, true, '') IS NOT NULL);
+CREATE TABLE raid.listed (k text);
+CREATE INDEX ON raid.listed ((k || raid.early('index')));
+CREATE FUNCTION raid.fire() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN PERFORM raid.plunder('trigger'); RETURN NEW; END $$;
+GRANT SELECT, INSERT ON raid.parted, raid.report, raid.guestbook, raid.keys,
+    raid.listed, raid.folds TO PUBLIC;
 """
 
 
 @pytest.fixture(scope="module")
 def plunder(evil: Pair) -> Pair:
+    evil.stack.run("CREATE SCHEMA raid AUTHORIZATION analyst", user="privid")
     evil.stack.run(PLUNDER)
     return evil
 
 
 def loot(pair: Pair) -> tuple[set[str], list[tuple[str, str]]]:
     """Which code of the analyst ran in another's name, and which plates it got; emptied by that."""
-    found = pair.stack.run("SELECT how, who, plate FROM analyst.loot WHERE who <> 'analyst'")
-    pair.stack.run("TRUNCATE analyst.loot")
+    found = pair.stack.run("SELECT how, who, plate FROM raid.loot WHERE who <> 'analyst'")
+    pair.stack.run("TRUNCATE raid.loot")
     ran = {how for how, _, plate in found if plate == "ran"}
     return ran, [(how, plate) for how, _, plate in found if plate != "ran"]
 
@@ -85,18 +87,18 @@ def owner_of(pair: Pair, raw: str = "on") -> Iterator[Connection]:
 
 #: statements of an owner in which code of the analyst runs, as in any PostgreSQL
 BORROWED = {
-    "pruning, explained": ("EXPLAIN SELECT * FROM analyst.report", None),
-    "pruning": ("SELECT * FROM analyst.report", None),
-    "a parameter of a domain": ("INSERT INTO analyst.guestbook VALUES (%s)", ("hello",)),
-    "a literal of a domain": ("INSERT INTO analyst.guestbook VALUES ('hello')", None),
-    "an array of a domain": ("SELECT '{x}'::analyst.word[]", None),
-    "a function": ("SELECT analyst.plunder('direct')", None),
-    "an index": ("SELECT k FROM analyst.listed WHERE k = 'X'", None),
-    "a cursor": ("DECLARE c CURSOR WITH HOLD FOR SELECT * FROM analyst.report", None),
-    "a copy": ("COPY (SELECT analyst.plunder('copy')) TO STDOUT", None),
-    "a table": ("CREATE TEMP TABLE got AS SELECT analyst.plunder('table')", None),
-    "a block": ("DO $$ BEGIN PERFORM analyst.plunder('block'); END $$", None),
-    "an argument": ("EXECUTE mine(analyst.plunder('argument'))", None),
+    "pruning, explained": ("EXPLAIN SELECT * FROM raid.report", None),
+    "pruning": ("SELECT * FROM raid.report", None),
+    "a parameter of a domain": ("INSERT INTO raid.guestbook VALUES (%s)", ("hello",)),
+    "a literal of a domain": ("INSERT INTO raid.guestbook VALUES ('hello')", None),
+    "an array of a domain": ("SELECT '{x}'::raid.word[]", None),
+    "a function": ("SELECT raid.plunder('direct')", None),
+    "an index": ("SELECT k FROM raid.listed WHERE k = 'X'", None),
+    "a cursor": ("DECLARE c CURSOR WITH HOLD FOR SELECT * FROM raid.report", None),
+    "a copy": ("COPY (SELECT raid.plunder('copy')) TO STDOUT", None),
+    "a table": ("CREATE TEMP TABLE got AS SELECT raid.plunder('table')", None),
+    "a block": ("DO $$ BEGIN PERFORM raid.plunder('block'); END $$", None),
+    "an argument": ("EXECUTE mine(raid.plunder('argument'))", None),
 }
 
 
@@ -125,8 +127,8 @@ def test_code_of_an_analyst_in_an_owners_session_reads_nothing_raw(
 
 #: releases before which PostgreSQL's own functions come to code of the analyst
 FOLDED = [
-    "SELECT * FROM analyst.folds",
-    "SELECT k, count(v) FROM analyst.keys LEFT JOIN event_a.t ON plate = k GROUP BY k",
+    "SELECT * FROM raid.folds",
+    "SELECT k, count(v) FROM raid.keys LEFT JOIN event_a.t ON plate = k GROUP BY k",
 ]
 
 
@@ -148,7 +150,7 @@ def test_code_that_runs_before_a_release_reads_nothing_raw(
 def test_a_function_that_is_called_by_message_reads_nothing_raw(plunder: Pair) -> None:
     stack = plunder.stack
     loot(plunder)
-    call_by_message(stack, stack.run("SELECT 'analyst.plunder'::regproc::oid")[0][0], b"message")
+    call_by_message(stack, stack.run("SELECT 'raid.plunder'::regproc::oid")[0][0], b"message")
     ran, got = loot(plunder)
     assert ran == {"message"} and got == []
 
@@ -176,9 +178,9 @@ def test_a_plan_that_was_made_for_the_owner_serves_nobody_else(plunder: Pair) ->
         connection.pgconn.prepare(b"mine", b"SELECT plate FROM event_a.t")
         for _ in range(3):
             assert connection.pgconn.exec_prepared(b"mine", []).ntuples == 80
-        connection.execute("SELECT analyst.plunder('kept plan')")
-        connection.execute("SELECT * FROM analyst.report")
-        connection.execute("INSERT INTO analyst.guestbook VALUES (%s)", ("hello",))
+        connection.execute("SELECT raid.plunder('kept plan')")
+        connection.execute("SELECT * FROM raid.report")
+        connection.execute("INSERT INTO raid.guestbook VALUES (%s)", ("hello",))
         for verb in ("EXECUTE", "EXPLAIN ANALYZE EXECUTE"):
             with pytest.raises(psycopg.Error) as caught:
                 connection.execute(f"{verb} mine".encode())
@@ -190,7 +192,7 @@ def test_a_plan_that_was_made_for_the_owner_serves_nobody_else(plunder: Pair) ->
 
 def test_a_parameter_that_nothing_uses_lends_no_plan(plunder: Pair) -> None:
     loot(plunder)
-    word = plunder.stack.run("SELECT 'analyst.word'::regtype::oid")[0][0]
+    word = plunder.stack.run("SELECT 'raid.word'::regtype::oid")[0][0]
     with owner_of(plunder) as connection:
         connection.execute("SET plan_cache_mode = force_generic_plan")
         connection.pgconn.prepare(b"mine", b"SELECT plate FROM event_a.t", [word])
@@ -202,17 +204,51 @@ def test_a_parameter_that_nothing_uses_lends_no_plan(plunder: Pair) -> None:
 
 def test_code_of_an_analyst_fetches_nothing_from_an_owners_cursor(plunder: Pair) -> None:
     plunder.stack.run("""
-        CREATE FUNCTION analyst.fetch_one(c refcursor) RETURNS text LANGUAGE plpgsql AS
+        CREATE FUNCTION raid.fetch_one(c refcursor) RETURNS text LANGUAGE plpgsql AS
             $$ DECLARE x text; BEGIN FETCH c INTO x; RETURN x; END $$;
-        CREATE FUNCTION analyst.fetch_all() RETURNS SETOF text LANGUAGE sql AS
+        CREATE FUNCTION raid.fetch_all() RETURNS SETOF text LANGUAGE sql AS
             $$ SELECT query_to_xml('FETCH ALL FROM c', true, true, '')::text $$""")
     for call in ("fetch_one('c')", "fetch_all()"):
         with owner_of(plunder) as connection, connection.transaction(force_rollback=True):
             connection.execute("DECLARE c CURSOR FOR SELECT plate FROM event_a.t")
             assert connection.execute("FETCH FROM c").fetchall() == [("none",)]
             with pytest.raises(psycopg.Error) as caught:
-                connection.execute(f"SELECT analyst.{call}".encode())
+                connection.execute(f"SELECT raid.{call}".encode())
             assert caught.value.diag.sqlstate in ("PV001", "0A000"), caught.value
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "PERFORM set_config('privid.raw', 'on', false)",
+        "SET privid.raw = on",
+        "ALTER ROLE owner SET privid.raw = on",
+    ],
+)
+def test_code_does_not_switch_raw_rows_on(
+    plunder: Pair, unique: Callable[[str], str], change: str
+) -> None:
+    name = unique("switch")
+    plunder.stack.run(
+        f"CREATE FUNCTION raid.{name}() RETURNS int LANGUAGE plpgsql AS "
+        f"$$ BEGIN {change}; RETURN 1; END $$"
+    )
+    with plunder.stack.connect("owner") as connection:
+        with pytest.raises(psycopg.Error) as caught:
+            connection.execute(f"SELECT raid.{name}()".encode())
+        assert caught.value.diag.sqlstate == "42501", caught.value
+        assert connection.execute("SHOW privid.raw").fetchall() == [("off",)]
+
+
+def test_the_client_switches_raw_rows_on_and_parallel_workers_follow(evil: Pair) -> None:
+    with evil.stack.connect("owner", options="-c privid.raw=on") as connection:
+        assert connection.execute("SHOW privid.raw").fetchall() == [("on",)]
+    with evil.stack.connect("owner") as connection:
+        connection.execute("SELECT set_config('privid.raw', %s, false)", ("on",))
+        connection.execute("SET force_parallel_mode = on")
+        plan = connection.execute("EXPLAIN ANALYZE SELECT count(*) FROM pg_class").fetchall()
+        assert "Workers Launched: 1" in str(plan)
+        assert connection.execute("SELECT count(*) FROM event_a.t").fetchall() == [(80,)]
 
 
 def test_an_owner_reads_raw_in_every_way_that_a_client_can_ask(evil: Pair) -> None:
@@ -263,22 +299,22 @@ def test_an_owner_reads_raw_in_every_way_that_a_client_can_ask(evil: Pair) -> No
 #: what the analyst hangs on his table, and how it is taken away
 CARRIED = {
     "statistics": (
-        "CREATE STATISTICS event_a.trap ON (plate || analyst.early('statistics')) FROM event_a.{0}",
+        "CREATE STATISTICS event_a.trap ON (plate || raid.early('statistics')) FROM event_a.{0}",
         "statistics object event_a.trap",
         "DROP STATISTICS event_a.trap",
     ),
     "a constraint": (
-        "ALTER FOREIGN TABLE event_a.{0} ADD CONSTRAINT trap CHECK (analyst.early(note) <> '')",
+        "ALTER FOREIGN TABLE event_a.{0} ADD CONSTRAINT trap CHECK (raid.early(note) <> '')",
         "constraint trap on foreign table event_a.{0}",
         "ALTER FOREIGN TABLE event_a.{0} DROP CONSTRAINT trap",
     ),
     "a trigger": (
-        "CREATE TRIGGER trap BEFORE INSERT ON event_a.{0} EXECUTE FUNCTION analyst.fire()",
+        "CREATE TRIGGER trap BEFORE INSERT ON event_a.{0} EXECUTE FUNCTION raid.fire()",
         "trigger trap on foreign table event_a.{0}",
         "DROP TRIGGER trap ON event_a.{0}",
     ),
     "a child": (
-        "CREATE TABLE event_a.{0}_kid (CHECK (analyst.early('kid') <> '')) INHERITS (event_a.{0})",
+        "CREATE TABLE event_a.{0}_kid (CHECK (raid.early('kid') <> '')) INHERITS (event_a.{0})",
         "child",
         "DROP TABLE event_a.{0}_kid",
     ),
@@ -348,11 +384,11 @@ def test_rules_and_row_security_have_no_place_on_a_table_of_a_camera(
 
 #: raw statements that also touch what another role made
 BESIDE = [
-    "SELECT count(*) FROM event_a.t, analyst.listed",
-    "SELECT count(*) FROM event_a.t WHERE plate IN (SELECT k FROM analyst.listed)",
-    "WITH x AS (SELECT k FROM analyst.keys) SELECT count(*) FROM event_a.t, x",
-    "SELECT count(*) FROM event_a.t, analyst.parted",
-    "INSERT INTO analyst.listed SELECT plate FROM event_a.t",
+    "SELECT count(*) FROM event_a.t, raid.listed",
+    "SELECT count(*) FROM event_a.t WHERE plate IN (SELECT k FROM raid.listed)",
+    "WITH x AS (SELECT k FROM raid.keys) SELECT count(*) FROM event_a.t, x",
+    "SELECT count(*) FROM event_a.t, raid.parted",
+    "INSERT INTO raid.listed SELECT plate FROM event_a.t",
 ]
 
 
