@@ -152,8 +152,8 @@ class BoundsGrammar(Grammar):
     def keyed(self, depth: int, kind: str) -> Rel:
         """A relation with columns k and m, of which k has this type."""
         below = self.relation(self.rng.randrange(depth))
-        if kind in _MOMENTS and self.chance(0.4):  # where moments are many
-            below = Rel("@s3@", _THIN)
+        if kind in _MOMENTS and self.chance(0.7):  # where moments, or rows of one moment, are many
+            below = Rel(self.rng.choice(("@s3@", "@s3@", "@s1@", "@s2@")), _THIN)
         if self.as_type(below, kind) is None or not below.of("num"):
             below = self.table()
         value = self.as_type(below, kind)

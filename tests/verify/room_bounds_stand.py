@@ -54,7 +54,7 @@ class Shape:
 
 
 TABLES = {"tiny": Shape(2, 1), "small": Shape(4, 60), "large": Shape(10, 300),
-          "thin": Shape(20, 1_000, columns=THIN), "few": Shape(10, 200, columns=THIN),
+          "thin": Shape(20, 1_000, columns=THIN), "few": Shape(10, 500, columns=THIN),
           "grid": Shape(400, 1, "0.1", THIN)}
 
 #: what a statement may take by its bound: more is not worth the wait
