@@ -20,7 +20,7 @@ JOINED = "SELECT count(*) FROM (SELECT a.k, count(*) AS n FROM {} GROUP BY a.k) 
 LIST = ",".join(map(str, range(1_000, 7_000)))
 #: one statement for each check, of those that a search without it finds
 NEEDED = {
-    "joins": JOINED.format("(SELECT v AS k, w FROM few GROUP BY v, w HAVING count(*) = 1) a "
+    "joins": JOINED.format("(SELECT v AS k, w FROM grid GROUP BY v, w HAVING count(*) = 1) a "
                            "JOIN grid b ON a.k = b.v WHERE a.k = 7"),
     "types": JOINED.format("(SELECT chunk::date AS k FROM few) a JOIN (SELECT chunk AS k FROM grid "
                            "GROUP BY chunk) b ON a.k = b.k"),
