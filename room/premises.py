@@ -21,8 +21,9 @@ class Room:
     """What the bounds rely on. The room must be so, or its description here must say otherwise.
 
     Beside what is said here: hash tables are used wherever PostgreSQL can (enable_sort,
-    enable_incremental_sort, enable_mergejoin and enable_nestloop are off), in one process; x IN (…)
-    is written as x = ANY (ARRAY[…]), and no expression is written more often than values.py says.
+    enable_incremental_sort, enable_mergejoin and enable_nestloop are off), in one process; where it
+    cannot, the plan shows it (plans.py). x IN (…) is written as x = ANY (ARRAY[…]), and no
+    expression is written more often than values.py says.
     """
 
     #: With LIBC there is no useful bound: glibc takes ten seconds to compare two texts of 1,024

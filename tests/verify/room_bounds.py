@@ -22,7 +22,7 @@ from unittest import mock
 from privid.room import plans, sources
 from privid.room.values import Values
 
-from .room_bounds_grammar import BoundsGrammar, drawn_fill
+from .room_bounds_grammar import BoundsGrammar, drawn_fills
 from .room_bounds_stand import Ran, Refused, Trial, own_trial
 from .statements_calls import read_calls
 
@@ -32,6 +32,11 @@ __all__ = ["WITHOUT", "Found", "main", "search", "without"]
 MOST = 0.5
 #: below this a share says nothing: it is the parts of a bound that are the same for all
 LEAST = 0.010
+
+
+def is_finding(ran: Ran) -> bool:
+    """Did it take too long, or ask the engine for rows again and again?"""
+    return ran.again > 0 or (ran.share > MOST and ran.seconds > LEAST)
 
 
 @dataclass
@@ -49,7 +54,7 @@ class Found:
         self.ran += 1
         self.seconds += ran.seconds
         self.nearest = sorted([*self.nearest, (name, ran)], key=lambda one: -one[1].share)[:10]
-        if ran.share > MOST and ran.seconds > LEAST:
+        if is_finding(ran):
             self.findings.append((name, ran))
 
     def report(self) -> str:
@@ -105,11 +110,11 @@ def search(trial: Trial, seed: int, statements: int, seconds: float = float("inf
     accepted = 0
     while accepted < statements and time.monotonic() < over and len(found.findings) < enough:
         statement = grammar.statement()
-        fills = dict(drawn_fill(rng) for _ in range(2))
+        fills = drawn_fills(rng)
         try:
             for name, fill in fills.items():
                 ran = trial.run(statement, fill)
-                if ran.share > MOST and ran.seconds > LEAST:  # once more: it may have been the machine
+                if is_finding(ran):  # once more: it may have been the machine
                     ran = min(ran, trial.run(statement, fill), key=lambda one: one.seconds)
                 found.add(name, ran)
             accepted += 1
@@ -125,7 +130,7 @@ def show(trial: Trial, name: str, ran: Ran) -> str:
         plan = str(refusal)
     how = "took" if ran.ended else "was stopped after"
     return (f"{ran.share:.2f} of the bound: {how} {ran.seconds:.3f} s of {ran.bound:.3f} s, rows "
-            f"{name}\n  {ran.statement[:1500]}\n{plan}\n")
+            f"{name}{f', asked for {ran.again} times too often' if ran.again else ''}\n  {ran.statement[:1500]}\n{plan}\n")
 
 
 def main() -> int:

@@ -19,7 +19,7 @@ from .room_bounds_stand import THIN, Fill
 from .statements_calls import Calls
 from .statements_expressions import Typed
 
-__all__ = ["FILLS", "BoundsGrammar", "drawn_fill"]
+__all__ = ["FILLS", "BoundsGrammar", "drawn_fills"]
 
 #: the grammar's tables, by their names there
 NAMES = {"n1": "tiny", "n2": "small", "n3": "large", "s1": "thin", "s2": "few", "s3": "grid"}
@@ -29,6 +29,8 @@ _WHOLE, _MOMENTS = ("int4", "int8"), ("date", "timestamp", "timestamptz")
 #: types that = compares, with each other
 _PAIRS = (*product(_WHOLE, _WHOLE), *product(_MOMENTS, _MOMENTS), ("float8", "float8"),
           ("numeric", "numeric"), ("text", "text"), ("boolean", "boolean"))
+_NUMBERS = (*product(_WHOLE, _WHOLE), *(("float8", "float8"),) * 6)
+_TIMES = tuple(product(_MOMENTS, _MOMENTS))
 _COUNTS = (3, 9, 50, 700, 3_000)
 
 
@@ -46,8 +48,8 @@ class BoundsGrammar(Grammar):
     """Draws statements; many are refused, which is as good."""
 
     tables: Sequence[str] = tuple(NAMES)
-    operators: Sequence[str] = ("filter", "filter", "group", "distinct", "limit", "union all",
-                                "union", "setop", "join", "join", "join", "public join", "listed")
+    operators: Sequence[str] = ("filter", "filter", "group", "distinct", "limit", "union all", "union",
+                                "setop", *("join",) * 8, "public join", "public join", "listed")
     calls: Calls = field(default_factory=Calls)
     odd: float = 0.3
 
@@ -57,8 +59,15 @@ class BoundsGrammar(Grammar):
     def statement(self) -> str:
         while True:
             with suppress(IndexError):  # the grammar wants a text of a table that has none
-                text = self.release(self.rng.choice((0, 1, 1, 1, 2, 2, 3))).sql()
+                text = self.over_join() if self.chance(0.5) else self.release().sql()
                 return TABLE.sub(lambda found: NAMES[found[1]], text)
+
+    def over_join(self) -> str:
+        """What is joined takes longest."""
+        self.numbered, self.ctes = 0, []
+        rel = self.joined(self.rng.choice((1, 1, 2)))
+        head = f"WITH {', '.join(self.ctes)} " if self.ctes else ""
+        return f"{head}SELECT count(*) AS c0 FROM ({rel.sql}) AS q"
 
     def table(self) -> Rel:
         name = self.rng.choice(list(self.tables))
@@ -103,7 +112,8 @@ class BoundsGrammar(Grammar):
         """Something of a row, as a value of a type."""
         wanted = {"text": "text", "boolean": "bool"}.get(kind, "time" if kind in _MOMENTS else "num")
         cols = rel.of(wanted)
-        return f"({self.rng.choice(cols).name})::{kind}" if cols else None
+        first = next((c for c in cols if c.name == "v" and self.chance(0.5)), None)
+        return f"({(first or self.rng.choice(cols)).name})::{kind}" if cols else None
 
     # Relations
 
@@ -126,7 +136,7 @@ class BoundsGrammar(Grammar):
         """Joined by a key of any types, then grouped by it; often it is set to a constant."""
         if self.chance(0.3):
             return super().joined(depth)
-        left, right = self.rng.choice(_PAIRS)
+        left, right = self.rng.choice(self.rng.choice((_NUMBERS, _TIMES, _PAIRS)))
         sides = [self.keyed(depth, kind) for kind in (left, right)]
         on, sql = "a.k = b.k", f"({sides[0].sql}) AS a"
         if self.chance(0.2):
@@ -142,6 +152,8 @@ class BoundsGrammar(Grammar):
     def keyed(self, depth: int, kind: str) -> Rel:
         """A relation with columns k and m, of which k has this type."""
         below = self.relation(self.rng.randrange(depth))
+        if kind in _MOMENTS and self.chance(0.7):  # where moments, or rows of one moment, are many
+            below = Rel(self.rng.choice(("@s3@", "@s3@", "@s1@", "@s2@")), _THIN)
         if self.as_type(below, kind) is None or not below.of("num"):
             below = self.table()
         value = self.as_type(below, kind)
@@ -151,8 +163,8 @@ class BoundsGrammar(Grammar):
         m, source = self.rng.choice(below.of("num")).name, self.source(below, "q")
         where, _ = self.where(below, 0.3)
         sql = f"SELECT {value} AS k, {m} AS m FROM {source}{where}"
-        if self.chance(0.45):
-            keys = self.rng.choice(("k", "k, m"))
+        if self.chance(0.6):
+            keys = self.rng.choice(("k", "k", "k, m") if kind in _MOMENTS else ("k", "k, m"))
             having = f" HAVING count(*) {self.rng.choice(('= 1', '>= 1', '> 0'))}" if self.chance(0.5) else ""
             m = "m" if keys == "k, m" else "count(*) AS m"
             sql = f"SELECT k, {m} FROM ({sql}) AS r GROUP BY {keys}{having}"
@@ -202,8 +214,8 @@ FILLS: dict[str, Fill] = {
 }
 
 
-def drawn_fill(rng: random.Random) -> tuple[str, Fill]:
-    name = rng.choice(list(FILLS))
-    return name, FILLS[name]
+def drawn_fills(rng: random.Random) -> dict[str, Fill]:
+    """Rows of two kinds. All alike is what costs most, mostly."""
+    return {name: FILLS[name] for name in ("alike", rng.choice(list(FILLS)))}
 
 

@@ -57,7 +57,7 @@ class Shape:
 
 
 TABLES = {"tiny": Shape(2, 1), "small": Shape(4, 60), "large": Shape(10, 300),
-          "thin": Shape(20, 1_000, columns=THIN), "few": Shape(10, 50, columns=THIN),
+          "thin": Shape(20, 1_000, columns=THIN), "few": Shape(10, 500, columns=THIN),
           "grid": Shape(400, 1, "0.1", THIN)}
 
 #: what a statement may take by its bound: more is not worth the wait
@@ -86,7 +86,9 @@ class Ran:
     statement: str
     seconds: float  # of the processor, in the backend
     bound: float
-    ended: bool  # or stopped when it had taken the bound
+    ended: bool  # or stopped when it had taken twice the bound
+    #: how often the engine was asked for rows more often than the query names tables
+    again: int = 0
 
     @property
     def share(self) -> float:
@@ -186,16 +188,21 @@ class Trial:
         return bound(parse_select(request["select"]), judged.plan.columns, judged.tables, uses,
                      planned=planned, room=self.room.premises).seconds
 
-    def run(self, statement: str, fill: Fill, patience: float = 1.0) -> Ran:
+    def run(self, statement: str, fill: Fill, patience: float = 2.0) -> Ran:
         """One statement over rows of one kind, stopped when it has taken so many bounds."""
         request, judged = self.judged(statement)
+        if not judged.plan.reads:
+            raise Refused("reads nothing")
         most = self.bound(request, judged)
         if most > LONGEST:
             raise Refused("takes too long to try")
         for use in judged.plan.uses:
             self.larder.fill(use, fill)
+        before = self.larder.served
         seconds, ended = self._measured(judged, float(most) * patience)
-        return Ran(statement, seconds, float(most), ended)
+        named = sum(judged.inner.query.count(f"pg_temp.{name} ") for _, name in judged.inner.tables)
+        again = max(0, self.larder.served - before - named)
+        return Ran(statement, seconds, float(most), ended, again)
 
     def _measured(self, judged: Judged, patience: float) -> tuple[float, bool]:
         with self.pool.take(judged.settings) as connection:

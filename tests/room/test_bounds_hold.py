@@ -1,0 +1,58 @@
+"""A short search for statements that take longer than their bound; tests/verify/room_bounds.py is the
+long one, and shows what it finds where a check is missing."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import warnings
+from collections.abc import Iterator
+
+import pytest
+
+from tests.verify.room_bounds import search, show, without
+from tests.verify.room_bounds_grammar import FILLS
+from tests.verify.room_bounds_stand import Refused, Trial, own_trial
+
+SECONDS = 15
+
+JOINED = "SELECT count(*) FROM (SELECT a.k, count(*) AS n FROM {} GROUP BY a.k) q"
+LIST = ",".join(map(str, range(1_000, 7_000)))
+#: one statement for each check, of those that a search without it finds
+NEEDED = {
+    "joins": JOINED.format("(SELECT v AS k, w FROM grid GROUP BY v, w HAVING count(*) = 1) a "
+                           "JOIN grid b ON a.k = b.v WHERE a.k = 7"),
+    "types": JOINED.format("(SELECT chunk::date AS k FROM few) a JOIN (SELECT chunk AS k FROM grid "
+                           "GROUP BY chunk) b ON a.k = b.k"),
+    "lists": f"SELECT count(*) FROM thin WHERE v::int4 <> ALL ('{{{LIST}}}'::int8[])",
+}
+
+
+@pytest.fixture(scope="module")
+def trial() -> Iterator[Trial]:
+    with contextlib.ExitStack() as stack:
+        with warnings.catch_warnings():
+            # the server outlives the object that started it, as it does in life
+            warnings.simplefilter("ignore", ResourceWarning)
+            made = stack.enter_context(own_trial())
+            gc.collect()
+        yield made
+
+
+def test_random_statements_over_the_worst_rows_stay_within_half_of_their_bounds(trial: Trial) -> None:
+    found = search(trial, 5, 10_000, SECONDS)
+    assert not found.findings, "\n".join(show(trial, *one) for one in found.findings[:3])
+    assert found.ran > 10, found.report()
+
+
+@pytest.mark.parametrize("check", NEEDED)
+def test_without_a_check_a_statement_takes_longer_than_its_bound(trial: Trial, check: str) -> None:
+    with without(check):
+        ran = trial.run(NEEDED[check], FILLS["alike"])
+    assert ran.share > 0.5, ran
+    try:
+        ran = trial.run(NEEDED[check], FILLS["alike"])
+    except Refused as refusal:
+        assert check == "joins" or "too long" in str(refusal)
+    else:
+        assert ran.share < 0.25, ran
