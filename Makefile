@@ -19,7 +19,7 @@ demo: setup
 
 # two at a time: much of a test is waiting for slots of the timetable
 test: lint
-	@$(PYTHON) -m pytest -n 2 --dist loadfile
+	@$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # what takes longer than a change can wait for: every program in tests/verify
 verify: setup

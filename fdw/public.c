@@ -27,14 +27,13 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-/* What one public relation of a release may hold. */
+/* Rows that one public relation of a release may hold, and bytes of the whole level with all its public rows. */
 #define MAX_PUBLIC_ROWS 100000
-#define MAX_PUBLIC_BYTES (4 * 1024 * 1024)
+#define MAX_PUBLIC_BYTES (8 * 1024 * 1024)
 
 typedef struct PublicRows
 {
 	StringInfo	out;			/* JSON rows */
-	int			begun;			/* where they begin in out */
 	int			rows;
 	List	   *columns;		/* Var: those that the level uses, in their order */
 } PublicRows;
@@ -111,7 +110,7 @@ AppendRow(PublicRows *rows, Datum *values, bool *nulls)
 		AppendJsonString(rows->out, NULL, value);
 	}
 	appendStringInfoChar(rows->out, ']');
-	return ++rows->rows <= MAX_PUBLIC_ROWS && rows->out->len - rows->begun <= MAX_PUBLIC_BYTES;
+	return ++rows->rows <= MAX_PUBLIC_ROWS && rows->out->len <= MAX_PUBLIC_BYTES;
 }
 
 /* Read VALUES, all of them constants; false if they are too many. */
@@ -314,12 +313,11 @@ WritePublic(Writer *w, RangeTblEntry *rte, int rel)
 	appendStringInfoChar(&w->out, ']');
 	AppendJsonKey(&w->out, "rows");
 	appendStringInfoChar(&w->out, '[');
-	rows.begun = w->out.len;
 	if (!(table ? ReadTable(&rows, rte, family) : ReadValues(&rows, rte)))
 	{
 		w->out.len = start;
 		w->out.data[start] = '\0';
-		WriteRefusal(w, -1, psprintf("\"%s\" with more than %d rows or %d bytes", rte->eref->aliasname, MAX_PUBLIC_ROWS,
+		WriteRefusal(w, -1, psprintf("\"%s\", with which there are more than %d public rows or %d bytes", rte->eref->aliasname, MAX_PUBLIC_ROWS,
 									 MAX_PUBLIC_BYTES), "Choose its rows in a smaller table.");
 		return;
 	}

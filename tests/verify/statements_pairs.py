@@ -13,7 +13,7 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 from .statements_claims import claim_of, too_far
@@ -29,7 +29,7 @@ _AGAIN = 17
 #: runs have it, and of all pairs of runs so many
 _LATE, _LATER, _MOST = 0.025, 0.008, 0.9
 #: runs that a difference of time may lack that before it is given up
-_PATIENCE = 6
+_PATIENCE = 3
 
 
 class Floor:
@@ -130,7 +130,11 @@ class Pairs:
     def compare(self, scenario: Scenario, rng: random.Random) -> None:
         """One pair, and what it takes to be sure of it."""
         with self.floor.shared():
-            self._compare(scenario, rng)
+            if scenario.timed:
+                with self.floor.alone():
+                    self._compare(scenario, rng)
+            else:
+                self._compare(scenario, rng)
 
     def _compare(self, scenario: Scenario, rng: random.Random) -> None:
         self.tally.pairs += 1
@@ -145,7 +149,7 @@ class Pairs:
             finding = self._smaller(self._always(scenario, rng, runs), rng)
             self.tally.raced += finding is None
         elif finding is None and self._late(scenario, runs):
-            with self.floor.alone():
+            with nullcontext() if scenario.timed else self.floor.alone():
                 runs = self._both(scenario, rng)
                 finding = self._smaller(self._always(scenario, rng, runs, _PATIENCE), rng)
         if finding is None and not scenario.racing:
@@ -180,7 +184,7 @@ class Pairs:
     def _late(self, scenario: Scenario, runs: dict[str, Run]) -> bool:
         """Whether a step took longer on one side than is usual on a machine as busy as this is."""
         usual = sorted(map(abs, self.tally.slower[-100:]))
-        most = max(_LATE, 6 * usual[len(usual) // 2]) if usual and not scenario.timed else _LATE
+        most = max(_LATE, 10 * usual[len(usual) // 2]) if usual and not scenario.timed else _LATE
         return any(step.asks and abs(a.seconds - b.seconds) > most
                    for step, a, b in zip(scenario.steps, runs["a"], runs["b"], strict=True))
 
