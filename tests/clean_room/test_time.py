@@ -49,11 +49,11 @@ def test_a_second_session_that_looks_at_everything_sees_no_difference(
         assert len(everything) > 140 and sum(sight.live for sight in everything) > 10
         watcher = Watcher(connection)
         often = [sight for sight in everything if sight.live]
-        seen = clock.watched(watcher, everything, often, pairs=16)
+        seen = clock.watched(watcher, everything, often, pairs=10)
         found, compared = compare_runs(seen["a"], seen["b"])
         if found:  # again, with what was found alone: chance does not find the same twice
             suspects = {difference.feature for difference in found}
-            seen = clock.watched(watcher, everything, often, pairs=16)
+            seen = clock.watched(watcher, everything, often, pairs=10)
             found = [
                 difference
                 for difference in compare_runs(seen["a"], seen["b"], chance=0.1)[0]
