@@ -5,6 +5,7 @@
  * could run by accident. So each has a schema of his own name, which is first
  * in the default search_path. It is made when it is first needed, for members
  * of privid_analyst only, and only where they could create nothing otherwise.
+ * The hook that sees to it also notes which utility statement is the client's.
  */
 #include "privid.h"
 
@@ -19,6 +20,7 @@
 #include "utils/builtins.h"
 
 static ProcessUtility_hook_type previous_utility = NULL;
+static Node *client_utility = NULL;
 
 /* Would an unqualified name have no schema that this role may create in? */
 static bool
@@ -59,19 +61,36 @@ MakeHome(void)
 	ereport(NOTICE, (errmsg("schema \"%s\" was created for your tables", name)));
 }
 
-/* Every utility statement passes here. */
+/* The utility statement of the client's own that is being carried out, or NULL. */
+Node *
+ClientUtility(void)
+{
+	return client_utility;
+}
+
+/* Every utility statement passes here. What runs inside of one is not the client's. */
 static void
 PrividUtility(PlannedStmt *pstmt, const char *source, bool readOnlyTree, ProcessUtilityContext context,
 			  ParamListInfo params, QueryEnvironment *env, DestReceiver *dest, QueryCompletion *qc)
 {
 	Node	   *statement = pstmt->utilityStmt;
+	Node	   *outer = client_utility;
 
 	if (IsA(statement, CreateForeignTableStmt) && NeedsHome((CreateForeignTableStmt *) statement))
 		MakeHome();
-	if (previous_utility)
-		previous_utility(pstmt, source, readOnlyTree, context, params, env, dest, qc);
-	else
-		standard_ProcessUtility(pstmt, source, readOnlyTree, context, params, env, dest, qc);
+	client_utility = context == PROCESS_UTILITY_TOPLEVEL || IsClientAtWork() ? statement : NULL;
+	PG_TRY();
+	{
+		if (previous_utility)
+			previous_utility(pstmt, source, readOnlyTree, context, params, env, dest, qc);
+		else
+			standard_ProcessUtility(pstmt, source, readOnlyTree, context, params, env, dest, qc);
+	}
+	PG_FINALLY();
+	{
+		client_utility = outer;
+	}
+	PG_END_TRY();
 }
 
 /* Called once, when the library is preloaded. */

@@ -8,6 +8,7 @@
  */
 #include "privid.h"
 
+#include "executor/executor.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
@@ -36,6 +37,38 @@ MentionsPrivid(Query *query)
 	return MentionsPrividWalker((Node *) query, NULL);
 }
 
+/* All relations that a statement names, also through views and in subqueries. */
+static bool
+CollectRelations(Node *node, void *context)
+{
+	List	  **relations = context;
+
+	if (node == NULL)
+		return false;
+	if (IsA(node, RangeTblEntry))
+	{
+		if (((RangeTblEntry *) node)->rtekind == RTE_RELATION)
+			*relations = lappend(*relations, node);
+		return false;
+	}
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, CollectRelations, context, QTW_EXAMINE_RTES_BEFORE);
+	return expression_tree_walker(node, CollectRelations, context);
+}
+
+/*
+ * Check rights on all relations now, as the executor will: public rows are read,
+ * and refusals that depend on them heard, while a statement is planned.
+ */
+static void
+CheckRights(Query *query)
+{
+	List	   *relations = NIL;
+
+	CollectRelations((Node *) query, &relations);
+	ExecCheckRTPerms(relations, true);
+}
+
 /*
  * Rewrite and plan. The tables inside releases are added to the plan's range
  * table, so that the executor checks permissions on them and takes their locks
@@ -52,6 +85,7 @@ PrividPlanner(Query *parse, const char *source, int options, ParamListInfo param
 	{
 		bool		raw = ReadsRaw(parse, source);
 
+		CheckRights(parse);
 		parse = copyObject(parse);
 		if (raw)
 			ApproveRawStatement(parse, source);

@@ -37,7 +37,9 @@ CheckRaw(bool *newval, void **extra, GucSource source)
 {
 	Oid			owners;
 
-	if (*newval && source >= PGC_S_TEST && !IsClientAtWork() && !InitializingParallelWorker)
+	bool		sent = ClientUtility() && (IsA(ClientUtility(), VariableSetStmt) || source == PGC_S_TEST);
+
+	if (*newval && source >= PGC_S_TEST && !(sent && IsClientAtWork()) && !InitializingParallelWorker)
 	{
 		GUC_check_errcode(ERRCODE_INSUFFICIENT_PRIVILEGE);
 		GUC_check_errmsg("parameter \"privid.raw\" cannot be switched on by code");

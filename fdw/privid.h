@@ -139,12 +139,14 @@ extern bool IsClientAtWork(void);
 extern bool ReadsRaw(Query *query, const char *source);
 extern void RefuseRaw(Oid relid) pg_attribute_noreturn();
 extern void CheckRawScan(Oid relid, const char *source);
-extern void CheckRawFetch(Oid relid);
+extern void CheckRawFetch(Oid relid, bool declared, const char *source);
+extern bool IsDeclared(Oid relid);
 extern void ApproveRawStatement(Query *query, const char *source);
 extern bool IsApproved(RangeTblEntry *rte);
 
 /* home.c */
 extern void InstallUtilityHook(void);
+extern Node *ClientUtility(void);
 
 /* release.c */
 extern void InstallReleaseScan(void);

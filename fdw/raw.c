@@ -40,9 +40,10 @@
 /* ------------------------------------------------------------------ who reads */
 
 /*
- * Is the client's message being carried out, and no code that it runs? All code
- * has a line in the context of errors; the client has none, or that of its
- * parameters.
+ * Is the client's message being carried out, and no function that it runs?
+ * Functions have a line in the context of errors; the client has none, or that
+ * of its parameters. Expressions of a view or a policy have none either, so this
+ * is a sign only together with others.
  */
 bool
 IsClientAtWork(void)
@@ -127,12 +128,35 @@ CheckRawScan(Oid relid, const char *source)
 		RefuseRaw(relid);
 }
 
-/* Check who fetches: a cursor stays open after its statement, and code can name it. */
+/*
+ * Check who fetches: a cursor or a portal stays open after its statement, and
+ * code can name it. Rows of a cursor are for a FETCH of the client's that names
+ * it, all others for the message that is the statement itself.
+ */
 void
-CheckRawFetch(Oid relid)
+CheckRawFetch(Oid relid, bool declared, const char *source)
 {
-	if (!IsClientAtWork())
+	Node	   *utility = ClientUtility();
+
+	if (declared ? !IsClientAtWork() || !utility || !IsA(utility, FetchStmt) || !ActivePortal ||
+		strcmp(((FetchStmt *) utility)->portalname, ActivePortal->name) != 0 : !IsClientsStatement(source))
 		RefuseRaw(relid);
+}
+
+/* Is the scan that begins that of a cursor? One that is held would be read while others' triggers fire. */
+bool
+IsDeclared(Oid relid)
+{
+	Node	   *utility = ClientUtility();
+
+	if (!utility || !IsA(utility, DeclareCursorStmt))
+		return false;
+	if (((DeclareCursorStmt *) utility)->options & CURSOR_OPT_HOLD)
+		ereport(ERROR,
+				(errcode(ERRCODE_PRIVID_RAW_ROWS),
+				 errmsg("raw rows of foreign table \"%s\" cannot be held by a cursor", get_rel_name(relid)),
+				 errhint("Fetch them in the transaction, or copy them into a table of your own.")));
+	return true;
 }
 
 /* ------------------------------------------------------------------ what else the statement contains */

@@ -29,6 +29,7 @@ typedef struct CameraScan
 {
 	RowReader  *reader;
 	MemoryContext memory;
+	bool		declared;		/* of a cursor */
 } CameraScan;
 
 /* An option of a foreign table of the room; NULL if it has none of that name. */
@@ -78,12 +79,13 @@ static void
 prividBeginForeignScan(ForeignScanState *node, int eflags)
 {
 	Oid			relid = RelationGetRelid(node->ss.ss_currentRelation);
+	CameraScan *state;
 
 	if (!privid_room)
 		CheckRawScan(relid, node->ss.ps.state->es_sourceText);
-	node->fdw_state = palloc0(sizeof(CameraScan));
-	((CameraScan *) node->fdw_state)->memory =
-		AllocSetContextCreate(node->ss.ps.state->es_query_cxt, "privid scan", ALLOCSET_DEFAULT_SIZES);
+	state = node->fdw_state = palloc0(sizeof(CameraScan));
+	state->memory = AllocSetContextCreate(node->ss.ps.state->es_query_cxt, "privid scan", ALLOCSET_DEFAULT_SIZES);
+	state->declared = !privid_room && IsDeclared(relid);
 }
 
 /* A handle for raw rows of one table; the engine hears only of tables that CheckRawScan passed. */
@@ -128,7 +130,7 @@ prividIterateForeignScan(ForeignScanState *node)
 	TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
 
 	if (!privid_room)
-		CheckRawFetch(RelationGetRelid(node->ss.ss_currentRelation));
+		CheckRawFetch(RelationGetRelid(node->ss.ss_currentRelation), state->declared, node->ss.ps.state->es_sourceText);
 	if (state->reader == NULL)
 	{
 		MemoryContext caller = MemoryContextSwitchTo(state->memory);

@@ -76,7 +76,7 @@ class RunningStack:
         """One statement in a connection of its own, and its rows."""
         with self.connect(user) as connection:
             for name, value in (settings or {}).items():
-                connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+                connection.execute(f"SET {name} = '{value}'".encode())
             cursor = connection.execute(statement.encode(), parameters or None)
             return cursor.fetchall() if cursor.description else []
 

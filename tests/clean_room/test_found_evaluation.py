@@ -198,6 +198,28 @@ def test_an_ordinary_table_is_read_with_the_rights_of_whoever_asks(
     assert len(evil.stack.run(f"SELECT * FROM analyst.{name}_v", user="owner")) == 2
 
 
+@pytest.mark.parametrize("salary", [1, 100_000])
+def test_what_one_may_not_read_is_not_read_while_a_statement_is_planned(
+    evil: Pair, unique: Callable[[str], str], salary: int
+) -> None:
+    """Which level is released is asked while planning; a refusal told whether two rows were equal."""
+    name = unique("pay")
+    evil.stack.run(f"CREATE SCHEMA {name}; GRANT USAGE ON SCHEMA {name} TO analyst", user="privid")
+    evil.stack.run(f"CREATE TABLE {name}.t (dept text, person text, salary int)", user="privid")
+    evil.stack.run(f"CREATE VIEW {name}.v AS SELECT * FROM {name}.t", user="privid")
+    evil.stack.run(
+        f"INSERT INTO {name}.t VALUES ('none', 'alice', 48213), ('none', 'bob', 1)", user="privid"
+    )
+    for form in ("", "EXPLAIN "):
+        seen = evil.see(
+            "a",
+            f"{form}SELECT sum(n) FROM (SELECT p.dept, count(*) n FROM {name}.v p "
+            "LEFT JOIN event_a.t ON plate = p.dept "
+            f"WHERE p.person = 'bob' OR p.salary > {salary} GROUP BY p.dept) x",
+        )
+        assert (seen.sqlstate, seen.charged) == ("42501", 0), seen
+
+
 def test_a_foreign_table_of_a_camera_is_no_part_of_an_ordinary_table(
     evil: Pair, unique: Callable[[str], str]
 ) -> None:

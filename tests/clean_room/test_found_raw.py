@@ -207,14 +207,67 @@ def test_code_of_an_analyst_fetches_nothing_from_an_owners_cursor(plunder: Pair)
         CREATE FUNCTION raid.fetch_one(c refcursor) RETURNS text LANGUAGE plpgsql AS
             $$ DECLARE x text; BEGIN FETCH c INTO x; RETURN x; END $$;
         CREATE FUNCTION raid.fetch_all() RETURNS SETOF text LANGUAGE sql AS
-            $$ SELECT query_to_xml('FETCH ALL FROM c', true, true, '')::text $$""")
-    for call in ("fetch_one('c')", "fetch_all()"):
+            $$ SELECT query_to_xml('FETCH ALL FROM c', true, true, '')::text $$;
+        CREATE VIEW raid.peek AS SELECT cursor_to_xml('c'::refcursor, 9, true, true, '') AS x;
+        CREATE VIEW raid.peek_at_all AS
+            SELECT cursor_to_xml(name::refcursor, 9, true, true, '') AS x
+            FROM pg_cursors WHERE name = 'c';
+        CREATE DOMAIN raid.peeking AS text
+            CHECK (cursor_to_xml('c'::refcursor, 9, true, true, '') IS NOT NULL);
+        CREATE POLICY peek ON raid.listed
+            USING (cursor_to_xml('c'::refcursor, 9, true, true, '') IS NOT NULL);
+        ALTER TABLE raid.listed ENABLE ROW LEVEL SECURITY;
+        INSERT INTO raid.listed VALUES ('X');
+        GRANT SELECT ON raid.peek, raid.peek_at_all TO PUBLIC""")
+    asked = ("SELECT raid.fetch_one('c')", "SELECT raid.fetch_all()", "SELECT * FROM raid.peek",
+             "SELECT * FROM raid.peek_at_all", "SELECT 'x'::raid.peeking",
+             "SELECT * FROM raid.listed", "DECLARE d CURSOR FOR TABLE raid.peek; FETCH FROM d",
+             "FETCH 1 FROM c; SELECT * FROM raid.peek")
+    for statement in asked:
         with owner_of(plunder) as connection, connection.transaction(force_rollback=True):
             connection.execute("DECLARE c CURSOR FOR SELECT plate FROM event_a.t")
             assert connection.execute("FETCH FROM c").fetchall() == [("none",)]
             with pytest.raises(psycopg.Error) as caught:
-                connection.execute(f"SELECT raid.{call}".encode())
-            assert caught.value.diag.sqlstate in ("PV001", "0A000"), caught.value
+                connection.execute(statement.encode())
+            assert caught.value.diag.sqlstate in ("PV001", "0A000"), (statement, caught.value)
+    with owner_of(plunder) as connection:  # one message
+        with pytest.raises(psycopg.Error) as caught:
+            connection.execute("BEGIN; DECLARE c CURSOR FOR SELECT plate FROM event_a.t; "
+                               "SELECT * FROM raid.peek")
+        assert caught.value.diag.sqlstate == "PV001", caught.value
+
+
+SWITCH = "set_config('privid.raw', 'on', false)"
+
+
+@pytest.mark.parametrize(
+    ("made", "used"),
+    [
+        (f"CREATE VIEW raid.$ AS SELECT {SWITCH} AS s", "SELECT * FROM raid.$"),
+        (f"CREATE FUNCTION raid.$() RETURNS text LANGUAGE sql AS $x$ SELECT {SWITCH} $x$",
+         "SELECT raid.$()"),
+        (f"CREATE TABLE raid.$ (x int, y text DEFAULT {SWITCH}); GRANT ALL ON raid.$ TO owner",
+         "INSERT INTO raid.$ VALUES (1)"),
+        (f"CREATE TABLE raid.$ (x int CHECK ({SWITCH} = 'on')); GRANT ALL ON raid.$ TO owner",
+         "INSERT INTO raid.$ VALUES (1)"),
+        (f"CREATE VIEW raid.$ AS SELECT count(*), {SWITCH} FROM event_a.t", "TABLE raid.$"),
+    ],
+    ids=["a view", "an inlined function", "a default", "a constraint", "above a release"],
+)
+def test_expressions_of_others_do_not_switch_raw_rows_on(
+    plunder: Pair, unique: Callable[[str], str], made: str, used: str
+) -> None:
+    name = unique("switch")
+    for statement in made.replace("$x$", "$body$").split("; "):
+        text = statement.replace("$body$", "\0").replace("$", name).replace("\0", "$body$")
+        plunder.stack.run(text)
+    if "VIEW" in made:
+        plunder.stack.run(f"GRANT SELECT ON raid.{name} TO PUBLIC")
+    with plunder.stack.connect("owner") as connection:
+        with pytest.raises(psycopg.Error) as caught:
+            connection.execute(used.replace("$", name).encode())
+        assert caught.value.diag.sqlstate == "42501", caught.value
+        assert connection.execute("SHOW privid.raw").fetchall() == [("off",)]
 
 
 @pytest.mark.parametrize(
@@ -244,7 +297,7 @@ def test_the_client_switches_raw_rows_on_and_parallel_workers_follow(evil: Pair)
     with evil.stack.connect("owner", options="-c privid.raw=on") as connection:
         assert connection.execute("SHOW privid.raw").fetchall() == [("on",)]
     with evil.stack.connect("owner") as connection:
-        connection.execute("SELECT set_config('privid.raw', %s, false)", ("on",))
+        connection.execute("SET privid.raw = on")
         connection.execute("SET force_parallel_mode = on")
         plan = connection.execute("EXPLAIN ANALYZE SELECT count(*) FROM pg_class").fetchall()
         assert "Workers Launched: 1" in str(plan)
@@ -266,8 +319,8 @@ def test_an_owner_reads_raw_in_every_way_that_a_client_can_ask(evil: Pair) -> No
             connection.execute(f"DECLARE c CURSOR FOR {rows}".encode())
             assert len(connection.execute("FETCH 3 FROM c").fetchall()) == 3
             assert len(connection.execute("FETCH ALL FROM c").fetchall()) == 2
-        connection.execute(f"DECLARE h CURSOR WITH HOLD FOR {rows}".encode())
-        assert len(connection.execute("FETCH ALL FROM h").fetchall()) == 5
+        with pytest.raises(psycopg.Error, match="cannot be held"):
+            connection.execute(f"DECLARE h CURSOR WITH HOLD FOR {rows}".encode())
         with connection.transaction(), connection.cursor(name="named") as cursor:
             assert len(cursor.execute(asked, ("X", 0, "large")).fetchall()) == 5
         with connection.cursor().copy(f"COPY ({rows}) TO STDOUT".encode()) as copy:
