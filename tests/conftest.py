@@ -76,7 +76,7 @@ class RunningStack:
         """One statement in a connection of its own, and its rows."""
         with self.connect(user) as connection:
             for name, value in (settings or {}).items():
-                connection.execute(f"SET {name} = '{value}'".encode())
+                connection.execute(sql.SQL("SET {} = {}").format(sql.Identifier(*name.split(".")), sql.Literal(value)))
             cursor = connection.execute(statement.encode(), parameters or None)
             return cursor.fetchall() if cursor.description else []
 
