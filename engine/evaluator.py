@@ -42,6 +42,8 @@ from .timetable import NANO
 
 __all__ = ["Evaluator", "KeptChunks", "main"]
 
+#: seconds that a lane waits for a query that does not end
+_PATIENCE = 30
 #: seconds between looks for rows that a program's output is still being turned into
 _LOOK = 0.002
 
@@ -142,7 +144,8 @@ class Evaluator:
         with self._lock:
             self._open[task.handle] = task, until
         rows: Future[list[Key]] = Future()
-        threading.Thread(target=self._work, args=(task, session, until, rows), name="work", daemon=True).start()
+        work = threading.Thread(target=self._work, args=(task, session, until, rows), name="work", daemon=True)
+        work.start()
         done = _outcome(task, rows, until)
         _sleep_until(until)
         with self._lock:
@@ -151,6 +154,7 @@ class Evaluator:
         if session is not None and not rows.done():
             threading.Thread(target=_stop, args=(session,), name="stop", daemon=True).start()
         _sleep_until(end)
+        work.join(_PATIENCE)  # of a query beyond its bound, if there is one: its backend has the core that the next one needs
 
     def _work(self, task: Task, session: RoomConnection | None, until: int, rows: Future[list[Key]]) -> None:
         """In a thread of its own: nothing that happens here holds up the lane."""

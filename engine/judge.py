@@ -15,6 +15,7 @@ from privid.room import Bound, Inner, Room, bound, inner_query
 from privid.udf import noise
 
 from .allowances import allowance_of, margin_of
+from .cancel import Cancel
 from .definitions import Sources, make_table
 from .timetable import nanoseconds
 from .wire import Malformed
@@ -47,13 +48,15 @@ class Judge:
         self._sources = sources
         self._room = room
 
-    def judge(self, request: dict[str, Any]) -> Judged:
-        """What a release may change and what hides it, or why it is refused."""
-        return self._judge(request, request.get("select"), self.tables(request), settings_of(request))
+    def judge(self, request: dict[str, Any], cancel: Cancel | None = None) -> Judged:
+        """What a release may change and what hides it, or why it is refused; given up when nobody waits for it any more."""
+        with self._room.wanted_by(cancel or Cancel()):
+            return self._judge(request, request.get("select"), self.tables(request), settings_of(request))
 
-    def choose(self, request: dict[str, Any]) -> list[int]:
+    def choose(self, request: dict[str, Any], cancel: Cancel | None = None) -> list[int]:
         """Which of several levels are the releases: the outermost that has a rule; else, all those below it."""
-        return self._chosen(request, request.get("candidate"), self.tables(request), settings_of(request))
+        with self._room.wanted_by(cancel or Cancel()):
+            return self._chosen(request, request.get("candidate"), self.tables(request), settings_of(request))
 
     def _chosen(self, request: dict[str, Any], candidate: Any, tables: list[Table], settings: dict[str, str]) -> list[int]:
         if not isinstance(candidate, dict) or not isinstance(candidate.get("number"), int) or not isinstance(candidate.get("below"), list):
@@ -114,8 +117,8 @@ def _check_budget(plan: Plan, shown: str, epsilon: Fraction) -> None:
                                   f"{float(camera.epsilon):g} in all", hint=f"SET privid.epsilon = {float(camera.epsilon):g} or less.")
 
 
-#: bytes that the inner query of one release may need: of memory, and of files (the room's temp_file_limit)
-MAX_MEMORY, MAX_FILES = 4 << 30, 8 << 30
+#: bytes that the inner query of one release may need: of memory, and of files (half of the room's temp_file_limit)
+MAX_MEMORY, MAX_FILES = 4 << 30, 2 << 30
 
 
 def _check_space(needed: Bound) -> None:

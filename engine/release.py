@@ -86,9 +86,9 @@ class Desk:
 
     # Judging
 
-    def choose(self, request: dict[str, Any]) -> list[int]:
+    def choose(self, request: dict[str, Any], cancel: Cancel) -> list[int]:
         """Which of several levels of a statement are its releases."""
-        return self._judge.choose(request)
+        return self._judge.choose(request, cancel)
 
     def _read(self, use: TableUse) -> _Read:
         kind = self._programs.kind(use.table.executable)
@@ -99,9 +99,9 @@ class Desk:
             moments = [begins[chunk] for chunk, _ in runs]
         return _Read(use, kind, runs, moments, chunk_keys(use.table, kind.value, self._programs.runtime_id, runs, moments))
 
-    def explain(self, request: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    def explain(self, request: dict[str, Any], cancel: Cancel) -> tuple[dict[str, Any], list[str]]:
         """What a release would cost. Nothing is charged, nothing runs."""
-        judged = self._judge.judge(request)
+        judged = self._judge.judge(request, cancel)
         plan = judged.plan
         claims, role = _claims(plan), text_of(request, "role")
         frames = sum(self._ledger.charged_frames(claim.camera, claim.spans, claim.uses) for claim in claims) if plan.epsilon else 0
@@ -132,7 +132,7 @@ class Desk:
     def release(self, request: dict[str, Any], cancel: Cancel) -> Answer:
         """The answer, at its public moment: computed and charged, or one that has been given before."""
         arrived = time.monotonic_ns()
-        judged = self._judge.judge(request)
+        judged = self._judge.judge(request, cancel)
         plan = judged.plan
         if not plan.reads:
             rows, _ = noise.answer(plan, [])

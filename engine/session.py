@@ -92,10 +92,10 @@ class Session:
         send(pack_json("h", {"version": __version__}))
 
     def _choose(self, request: dict[str, Any], send: Send) -> None:
-        send(pack_json("t", {"releases": self._desk.choose(request)}))
+        send(pack_json("t", {"releases": self._desk.choose(request, self._cancel)}))
 
     def _explain(self, request: dict[str, Any], send: Send) -> None:
-        shown, lines = self._desk.explain(request)
+        shown, lines = self._desk.explain(request, self._cancel)
         send(pack_json("x", {"Privid": shown, "text": lines}))
 
     def _release(self, request: dict[str, Any], send: Send) -> None:

@@ -10,7 +10,7 @@ import select
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, Protocol, TypeVar
 
 import psycopg
@@ -23,7 +23,7 @@ from .priority import PUBLIC, set_priority
 from .server import unavailable
 from .settings import request_settings
 
-__all__ = ["Connection", "RoomConnection", "RoomLike", "RoomPool", "apply_settings"]
+__all__ = ["Connection", "RoomConnection", "RoomLike", "RoomPool", "Wanting", "apply_settings"]
 
 #: Work of the kind that a release does: the catalogs are in the session's caches then, and it has its
 #: temporary schema.
@@ -68,6 +68,16 @@ class RoomLike(Protocol):
     def suspect(self, number: int) -> None: ...
 
 
+class Wanting(Protocol):
+    """Whoever waits for a piece of work, and may leave."""
+
+    def check(self) -> None:
+        """Raises when nobody waits any more."""
+
+    def calling(self, call: Callable[[], None], /) -> AbstractContextManager[None]:
+        """Calls when that happens, as long as the block lasts."""
+
+
 class RoomConnection(psycopg.Connection[tuple[object, ...]]):
     """A session for one release. Closing it makes way for another."""
 
@@ -99,6 +109,7 @@ class RoomPool:
         self._idle: list[RoomConnection] = []
         self._waiting = 0
         self._closed = False
+        self._local = threading.local()
         self._thread = threading.Thread(target=self._refill, name="room stock", daemon=True)
         self._thread.start()
 
@@ -190,18 +201,32 @@ class RoomPool:
     @contextmanager
     def public(self) -> Iterator[Connection]:
         """Lends a session for work on what is public. Errors of PostgreSQL pass, except that it is gone."""
+        somebody: Wanting | None = getattr(self._local, "somebody", None)
+        if somebody is not None:
+            somebody.check()
         if not self._public.acquire(timeout=self._patience):
             raise EngineUnavailable("the engine is too busy to look at public rows",
                                     hint="Try again.")
         try:
+            if somebody is not None:
+                somebody.check()
             conn = self._lend()
             try:
-                with self._reported(conn):
+                with self._reported(conn), _given_up(conn, somebody):
                     yield conn
             finally:
                 self._give_back(conn)
         finally:
             self._public.release()
+
+    @contextmanager
+    def wanted_by(self, somebody: Wanting) -> Iterator[None]:
+        """Public work of this thread, in the block, is given up when nobody waits for it any more."""
+        self._local.somebody = somebody
+        try:
+            yield
+        finally:
+            self._local.somebody = None
 
     def _lend(self) -> RoomConnection:
         while True:
@@ -256,6 +281,34 @@ def apply_settings(conn: Connection, settings: Mapping[str, str], local: bool = 
         told = error.diag
         raise InvalidValue(told.message_primary or "a setting of the session cannot be used",
                            detail=told.message_detail, hint=told.message_hint) from error
+
+
+@contextmanager
+def _given_up(conn: RoomConnection, somebody: Wanting | None) -> Iterator[None]:
+    """Ends what the session does when nobody waits for it any more; a session that was told so is not used again."""
+    if somebody is None:
+        yield
+        return
+
+    told = threading.Event()
+
+    def stop() -> None:
+        with suppress(psycopg.Error):
+            conn.cancel()
+
+    def give_up() -> None:
+        told.set()
+        threading.Thread(target=stop, name="give up", daemon=True).start()
+
+    try:
+        with somebody.calling(give_up):
+            yield
+    except psycopg.errors.QueryCanceled:
+        somebody.check()
+        raise
+    finally:
+        if told.is_set():
+            conn.close()
 
 
 def _has_ended(conn: psycopg.Connection[Any]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from .deparse import Inner
 from .evaluate import make_evaluate
 from .facts import Facts, Served, read_facts
 from .plans import Planned
-from .pool import RoomPool
+from .pool import RoomPool, Wanting
 from .premises import Order
 from .premises import Room as Premises
 from .public import is_unique, matching
@@ -87,6 +88,10 @@ class Room:
 
     def public_rows(self, settings: Mapping[str, str]) -> PublicRows:
         return _PublicRows(self._pool, settings)
+
+    def wanted_by(self, somebody: Wanting) -> AbstractContextManager[None]:
+        """What this thread asks in the block is given up when nobody waits for it any more."""
+        return self._pool.wanted_by(somebody)
 
     def rehearse(self, inner: Inner, tables: Sequence[Table], uses: Sequence[TableUse], settings: Mapping[str, str]) -> Planned:
         """Refuses an inner query that PostgreSQL would refuse, or plan with steps that have no bound; what the bound must know of the

@@ -139,13 +139,15 @@ class Values:
                 cost, nodes, constant = cost + other.cost, nodes + other.nodes, False
                 sizes.append(other.size)
         self.items += len(items)
-        widest = join_sizes(sizes)
-        one = call(expr.fn, [found.size, widest], (subject, items[0]), self.room, expr.loc)
-        compared = len(items)
-        if compared > _LISTED and constant and self._looks_up(expr, found):
-            compared = _LISTED
+        # each by itself: what a pattern costs follows from the pattern, and not from the first one
+        compared = [
+            call(expr.fn, [found.size, size], (subject, item), self.room, expr.loc)
+            for size, item in zip(sizes, items, strict=True)
+        ]
+        if len(items) > _LISTED and constant and self._looks_up(expr, found):
+            compared = [max(compared)] * _LISTED
             cost += hashed(found.size)
-        return Value(fixed("boolean"), cost + compared * one, 3, nodes, True)
+        return Value(fixed("boolean"), cost + sum(compared), 3, nodes, True)
 
     def _looks_up(self, expr: AnyOf, subject: Value) -> bool:
         """Equality with constants is a look into a hash table, where both types have one hash

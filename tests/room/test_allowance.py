@@ -230,6 +230,19 @@ def test_parts_of_an_average_are_charged() -> None:
         parts(Collected(1, "sum"))
 
 
+def test_every_pattern_of_a_list_is_charged_for_itself() -> None:
+    """Not each for the first one."""
+    cheap, dear = "zz", "%" + "x" * 500 + "y%"
+
+    def listed(*patterns: str) -> Fraction:
+        where = {**b.in_list(PLATE, patterns), "fn": "pg_catalog.~~(text,text)"}
+        return allowed(b.select([b.count()], where=where), sized(100, "plate"))
+
+    first, last = listed(dear, *[cheap] * 9), listed(*[cheap] * 9, dear)
+    assert first == last
+    assert listed(cheap, *[dear] * 9) > 5 * listed(*[cheap] * 9, dear) - 5 * listed(*[cheap] * 10)
+
+
 def test_only_the_runs_that_are_read_are_charged() -> None:
     table = sized(100_000, "speed", chunks=1_000)
     select = parse_select(b.select([b.count()]))
