@@ -72,8 +72,8 @@ class KeptChunks:
 class Evaluator:
     """Takes tasks from one socket and serves the room's scans on another."""
 
-    def __init__(self, control: socket.socket, pool: RoomPool, room: RemoteRoom, chunks: KeptChunks, lanes: int) -> None:
-        self._control, self._pool, self._room, self._chunks = control, pool, room, chunks
+    def __init__(self, control: socket.socket, pool: RoomPool, room: RemoteRoom, lanes: int) -> None:
+        self._control, self._pool, self._room = control, pool, room
         self._sending = threading.Lock()
         self._lock = threading.Lock()
         self._waiting: set[int] = set()  # tasks that can still be withdrawn
@@ -207,8 +207,8 @@ def main() -> None:
     control = socket.socket(fileno=options.control)
     evaluators: list[Evaluator] = []
     room = RemoteRoom(options.room, options.connections, lambda number: evaluators[0].say(Suspected(number)))
-    evaluators.append(Evaluator(control, RoomPool(room, stock=options.lanes + 2, at_once=2 * options.lanes + 4, public=1), room,
-                                KeptChunks(options.chunks), options.lanes))
+    pool = RoomPool(room, stock=options.lanes + 2, at_once=2 * options.lanes + 4, public=1)
+    evaluators.append(Evaluator(control, pool, room, options.lanes))
     chunks = KeptChunks(options.chunks)
     scans = Server(socket.socket(fileno=options.listener), options.uid, partial(RoomSession, evaluators[0], chunks), Log())
     threading.Thread(target=scans.serve, name="scans", daemon=True).start()
