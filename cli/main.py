@@ -29,6 +29,7 @@ COMMANDS = {
     "budget": "budget",
     "exposure": "exposure",
     "ledger": "ledger",
+    "restore": "restore",
     "doctor": "doctor",
     "install": "install",
     "uninstall": "uninstall",

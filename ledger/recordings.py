@@ -61,7 +61,7 @@ def find_recording(pool: Pool, camera: Camera) -> Recording:
     if found.format != _FORMAT:
         raise VersionMismatch(f'ledger of camera "{camera.name}" was loaded from a dump of an older version of extension "privid"',
                               detail="The dump tells levels where this version expects jumps, so what was spent is not known.",
-                              hint="Restore the dump with CREATE EXTENSION privid VERSION '0.2.0', then run ALTER EXTENSION privid UPDATE.")
+                              hint="Restore it with privid restore --extension-version 0.2.0, then run ALTER EXTENSION privid UPDATE.")
     return found
 
 

@@ -46,8 +46,9 @@ def test_analysts_see_and_change_only_their_own_executables(database: Database) 
     upload(database, "ana")
     assert database.rows("SELECT * FROM privid.executables", user="ben") == []
     assert database.rows("SELECT * FROM privid.executable_store", user="ben") == []
-    assert database.rows("DELETE FROM privid.executable_store RETURNING 1", user="ben") == []
     assert database.rows("UPDATE privid.executable_store SET content = 'x' RETURNING 1", user="ben") == []
+    with pytest.raises(errors.InsufficientPrivilege):
+        database.rows("DELETE FROM privid.executable_store", user="ben")
     with pytest.raises(errors.InsufficientPrivilege):
         database.rows("INSERT INTO privid.executable_store (owner, name, content) VALUES ('ana', 'other', 'x')", user="ben")
     with pytest.raises(psycopg.Error, match="does not exist"):
