@@ -85,7 +85,7 @@ static const char *const functions[] = {
 	"pg_catalog.exp(float8)", "pg_catalog.power(float8,float8)", "pg_catalog.pow(float8,float8)",
 	"pg_catalog.abs(numeric)", "pg_catalog.floor(numeric)", "pg_catalog.ceil(numeric)",
 	"pg_catalog.ceiling(numeric)", "pg_catalog.round(numeric)", "pg_catalog.round(numeric,int4)",
-	"pg_catalog.trunc(numeric)", "pg_catalog.sign(numeric)",
+	"pg_catalog.trunc(numeric)", "pg_catalog.sign(numeric)", "pg_catalog.trim_scale(numeric)",
 	"pg_catalog.char_length(text)", "pg_catalog.octet_length(text)", "pg_catalog.strpos(text,text)",
 	"pg_catalog.position(text,text)", "pg_catalog.left(text,int4)", "pg_catalog.right(text,int4)",
 	"pg_catalog.btrim(text)", "pg_catalog.ltrim(text)", "pg_catalog.rtrim(text)",

@@ -6,6 +6,7 @@
 #include "access/relscan.h"
 #include "access/table.h"
 #include "catalog/pg_type.h"
+#include "catalog/pg_cast.h"
 #include "catalog/pg_enum.h"
 #include "catalog/pg_inherits.h"
 #include "access/genam.h"
@@ -100,6 +101,30 @@ AppendServer(StringInfo out, Oid serverid)
 	appendStringInfoChar(out, '}');
 }
 
+/* Refuse an enum with a cast: PostgreSQL would call it, with the rights of whoever asks, where a text is compared with a column. */
+void
+CheckCasts(Oid enumtype)
+{
+	Relation	rel = table_open(CastRelationId, AccessShareLock);
+	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
+	HeapTuple	tuple;
+
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_cast cast = (Form_pg_cast) GETSTRUCT(tuple);
+
+		if (cast->castsource == enumtype || cast->casttarget == enumtype)
+			ereport(ERROR,
+					(errcode(ERRCODE_PRIVID_NO_RULE),
+					 errmsg("type %s of a column cannot have casts of its own", format_type_be(enumtype)),
+					 errdetail("A cast is code of whoever made it, and would run with the rights of whoever asks."),
+					 errhint("DROP CAST (%s AS %s); every enum is shown as text without it.",
+							 format_type_be(cast->castsource), format_type_be(cast->casttarget))));
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+}
+
 /* "labels": [...] of an enum, in their order */
 void
 AppendLabels(StringInfo out, Oid enumtype)
@@ -187,6 +212,8 @@ AppendColumn(StringInfo out, Relation rel, Form_pg_attribute att)
 	AppendJsonInt(out, "attno", att->attnum);
 	AppendJsonString(out, "type", isenum ? "enum" : ShortTypeName(att->atttypid));
 	AppendJsonString(out, "type_name", ShortTypeName(att->atttypid));
+	if (isenum)
+		CheckCasts(att->atttypid);
 	if (isenum)
 		AppendLabels(out, att->atttypid);
 	AppendDefault(out, rel, att);

@@ -1,16 +1,18 @@
 /*
- * functions.c: range(), and the marker of a release.
+ * functions.c: range(), the marker of a release, and who asks.
  */
 #include "privid.h"
 
 #include <math.h>
 
 #include "fmgr.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/numeric.h"
 
 PG_FUNCTION_INFO_V1(privid_range);
 PG_FUNCTION_INFO_V1(privid_release);
+PG_FUNCTION_INFO_V1(privid_is_restricted);
 
 /*
  * Number of decimals of the grid on which values of a range live: six
@@ -77,4 +79,11 @@ privid_release(PG_FUNCTION_ARGS)
 			 errmsg("privid.release cannot be called directly"),
 			 errhint("Write an aggregate over a foreign table of a camera.")));
 	PG_RETURN_NULL();			/* not reached */
+}
+
+/* Does code of a table's owner run, in a command (VACUUM, REINDEX, REFRESH) of somebody else's? */
+Datum
+privid_is_restricted(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(InSecurityRestrictedOperation());
 }

@@ -5,7 +5,8 @@
  * could run by accident. So each has a schema of his own name, which is first
  * in the default search_path. It is made when it is first needed, for members
  * of privid_analyst only, and only where they could create nothing otherwise.
- * The hook that sees to it also notes which utility statement is the client's.
+ * The hook that sees to it also notes which utility statement is the client's;
+ * another, whether a statement runs inside of one.
  */
 #include "privid.h"
 
@@ -13,6 +14,7 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_class.h"
+#include "executor/executor.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
 #include "tcop/utility.h"
@@ -21,6 +23,8 @@
 
 static ProcessUtility_hook_type previous_utility = NULL;
 static Node *client_utility = NULL;
+static ExecutorRun_hook_type previous_run = NULL;
+static int	running = 0;
 
 /* Would an unqualified name have no schema that this role may create in? */
 static bool
@@ -93,10 +97,38 @@ PrividUtility(PlannedStmt *pstmt, const char *source, bool readOnlyTree, Process
 	PG_END_TRY();
 }
 
+/* Does what runs now run inside of another statement: in a function, or a portal that one fetches from? */
+bool
+RunsInside(void)
+{
+	return running > 1;
+}
+
+/* Every plan that is executed passes here. */
+static void
+PrividRun(QueryDesc *desc, ScanDirection direction, uint64 count, bool once)
+{
+	running++;
+	PG_TRY();
+	{
+		if (previous_run)
+			previous_run(desc, direction, count, once);
+		else
+			standard_ExecutorRun(desc, direction, count, once);
+	}
+	PG_FINALLY();
+	{
+		running--;
+	}
+	PG_END_TRY();
+}
+
 /* Called once, when the library is preloaded. */
 void
 InstallUtilityHook(void)
 {
+	previous_run = ExecutorRun_hook;
+	ExecutorRun_hook = PrividRun;
 	previous_utility = ProcessUtility_hook;
 	ProcessUtility_hook = PrividUtility;
 }

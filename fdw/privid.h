@@ -147,6 +147,8 @@ extern bool IsApproved(RangeTblEntry *rte);
 /* home.c */
 extern void InstallUtilityHook(void);
 extern Node *ClientUtility(void);
+extern bool RunsInside(void);
+extern void CheckCasts(Oid enumtype);
 
 /* release.c */
 extern void InstallReleaseScan(void);

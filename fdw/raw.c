@@ -52,7 +52,7 @@ IsClientAtWork(void)
 
 	if (context && context->callback == ParamsErrorCallback)
 		context = context->previous;
-	return context == NULL && !InSecurityRestrictedOperation() && !InLocalUserIdChange();
+	return context == NULL && !InSecurityRestrictedOperation() && !InLocalUserIdChange() && !RunsInside();
 }
 
 /*
@@ -177,7 +177,7 @@ TakesAnything(Oid funcid)
 	return false;
 }
 
-/* Was this function made by somebody whose code the current role runs at its own risk, and does it call nobody else's? */
+/* Is this function PostgreSQL's, ours or a superuser's, and does it call nobody else's? One of the role's own may not be its own idea. */
 static bool
 IsTrustedFunction(Oid funcid)
 {
@@ -191,7 +191,7 @@ IsTrustedFunction(Oid funcid)
 		return false;
 	owner = ((Form_pg_proc) GETSTRUCT(tuple))->proowner;
 	ReleaseSysCache(tuple);
-	return owner == GetUserId() || superuser_arg(owner);
+	return superuser_arg(owner);
 }
 
 /* For check_functions_in_node: true ends the search. */
@@ -199,6 +199,67 @@ static bool
 IsUntrusted(Oid funcid, void *context)
 {
 	return !IsTrustedFunction(funcid);
+}
+
+/* Is this operator, or one of these, not PostgreSQL's own? Even where its function is, the planner may put its negator in its place. */
+static bool
+UsesForeignOperator(Node *node)
+{
+	ListCell   *lc;
+
+	switch (nodeTag(node))
+	{
+		case T_OpExpr:
+		case T_DistinctExpr:
+		case T_NullIfExpr:
+			return !IsBuiltin(((OpExpr *) node)->opno);
+		case T_ScalarArrayOpExpr:
+			return !IsBuiltin(((ScalarArrayOpExpr *) node)->opno);
+		case T_SortGroupClause:
+			return !IsBuiltin(((SortGroupClause *) node)->eqop) ||
+				(OidIsValid(((SortGroupClause *) node)->sortop) && !IsBuiltin(((SortGroupClause *) node)->sortop));
+		case T_RowCompareExpr:
+			foreach(lc, ((RowCompareExpr *) node)->opnos)
+				if (!IsBuiltin(lfirst_oid(lc)))
+					return true;
+			return false;
+		default:
+			return false;
+	}
+}
+
+/*
+ * Refuse to store a value of a type that somebody else can define casts for: they
+ * would run with the rights of whoever looks at the copy.
+ */
+static void
+CheckStored(Query *query)
+{
+	ListCell   *lc;
+
+	foreach(lc, query->targetList)
+	{
+		TargetEntry *target = lfirst_node(TargetEntry, lc);
+		Oid			type = exprType((Node *) target->expr);
+
+		if (!target->resjunk && !IsBuiltin(type))
+			ereport(ERROR,
+					(errcode(ERRCODE_PRIVID_RAW_ROWS),
+					 errmsg("a raw value of type %s cannot be stored", format_type_be(type)),
+					 errdetail("Whoever owns the type can define casts, which run with the rights of whoever uses the copy."),
+					 errhint("Store its label as text: privid.label(%s).", target->resname ? quote_identifier(target->resname) : "column")));
+	}
+}
+
+/* Is the client's statement one that makes a table of what it selects? */
+static bool
+MakesTable(void)
+{
+	Node	   *utility = ClientUtility();
+
+	if (utility && IsA(utility, ExplainStmt) && IsA(((ExplainStmt *) utility)->query, Query))
+		utility = castNode(Query, ((ExplainStmt *) utility)->query)->utilityStmt;
+	return utility && IsA(utility, CreateTableAsStmt);
 }
 
 /* Is this relation the current role's, or a superuser's? So must be all that inherit from it. */
@@ -228,7 +289,7 @@ RawStatementWalker(Node *node, void *source)
 {
 	if (node == NULL)
 		return false;
-	if (check_functions_in_node(node, IsUntrusted, NULL) || HasForeignType(node))
+	if (check_functions_in_node(node, IsUntrusted, NULL) || UsesForeignOperator(node) || HasForeignType(node))
 		ereport(ERROR,
 				(errcode(ERRCODE_PRIVID_RAW_ROWS),
 				 errmsg("a statement that reads raw rows cannot call this function or use this type"),
@@ -257,7 +318,12 @@ RawStatementWalker(Node *node, void *source)
 		return false;
 	}
 	if (IsA(node, Query))
-		return query_tree_walker((Query *) node, RawStatementWalker, source, QTW_EXAMINE_RTES_BEFORE);
+	{
+		if (((Query *) node)->commandType != CMD_SELECT)
+			CheckStored((Query *) node);
+		return query_tree_walker((Query *) node, RawStatementWalker, source,
+								 QTW_EXAMINE_RTES_BEFORE | QTW_EXAMINE_SORTGROUP);
+	}
 	return expression_tree_walker(node, RawStatementWalker, source);
 }
 
@@ -310,6 +376,9 @@ CheckPlain(Oid relid)
 				 errdetail("What a table carries can be evaluated with the rights of whoever reads it."),
 				 errhint("Drop it, or have role \"%s\" drop it, who owns the table.",
 						 GetUserNameFromId(rel->rd_rel->relowner, false))));
+	for (int i = 0; i < rel->rd_att->natts; i++)
+		if (!TupleDescAttr(rel->rd_att, i)->attisdropped && get_typtype(TupleDescAttr(rel->rd_att, i)->atttypid) == TYPTYPE_ENUM)
+			CheckCasts(TupleDescAttr(rel->rd_att, i)->atttypid);
 	relation_close(rel, NoLock);
 }
 
@@ -342,6 +411,8 @@ MarkWalker(Node *node, void *context)
 void
 ApproveRawStatement(Query *query, const char *source)
 {
+	if (MakesTable())
+		CheckStored(query);
 	RawStatementWalker((Node *) query, (void *) source);
 	MarkWalker((Node *) query, NULL);
 }

@@ -11,6 +11,7 @@ from tests.conftest import RunningStack
 
 from .evil import prepare
 from .pair import Pair
+from .plunder import PLUNDER
 
 
 @pytest.fixture(scope="session")
@@ -31,3 +32,11 @@ def evil(pair: Pair) -> Pair:
     """The pair with what a hostile analyst has made beside it."""
     prepare(pair)
     return pair
+
+
+@pytest.fixture(scope="session")
+def plunder(evil: Pair) -> Pair:
+    """The pair with code that reads what it can, wherever it runs."""
+    evil.stack.run("CREATE SCHEMA raid AUTHORIZATION analyst", user="privid")
+    evil.stack.run(PLUNDER)
+    return evil
