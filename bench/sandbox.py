@@ -28,6 +28,7 @@ import numpy as np
 from privid.engine.chunks import ChunkCache
 from privid.engine.log import Log
 from privid.engine.programs import Programs, describe
+from privid.engine.reading import Readings
 from privid.engine.runner import Runner
 from privid.errors import SandboxFailed
 from privid.model import Camera, Column, Executable, Footage, Grid, Table
@@ -263,7 +264,8 @@ def through_runner(base: Path, lane: Lane, videos: Path, footage: Footage, size:
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, set(cores[:-1] or cores))  # as the engine does, for all threads that it will start
     limits, runtime = Limits(), find_runtime()
-    programs, cache, log = Programs(runtime, limits), ChunkCache(base / "chunks.db"), io.StringIO()
+    readings = Readings()
+    programs, cache, log = Programs(runtime, limits, readings), ChunkCache(base / "chunks.db"), io.StringIO()
     runner = Runner([lane], cache, base / "lanes", Log(log), starts_warm=programs.starts_warm,
                     read_file=lambda sha256: b"", open_reader=lambda found: Decoder(videos, found), describe=describe,
                     read_output=programs.read_output)
@@ -278,6 +280,7 @@ def through_runner(base: Path, lane: Lane, videos: Path, footage: Footage, size:
         return count / (span / 1e9), count - job.outcomes.get("ok", 0), round(span / runner.pitch(table)) - count
     finally:
         runner.stop()
+        readings.close()
         cache.close()
         os.sched_setaffinity(0, set(cores))
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from enum import StrEnum
 from fractions import Fraction
 from typing import Any, Protocol
 
 from .quantities import to_pg_microseconds
 
-__all__ = ["Camera", "Collected", "Column", "Cost", "Evaluate", "Executable", "Footage", "Grid", "Key", "Mask", "Output", "Plan",
-           "Polygon", "PublicRows", "Region", "Regions", "Span", "Table", "TableUse", "VideoFile", "union"]
+__all__ = ["Camera", "Collected", "Column", "Cost", "Evaluate", "Executable", "Footage", "Grid", "Key", "Mask", "Mechanism", "Output",
+           "Plan", "Polygon", "PublicRows", "Region", "Regions", "Span", "Table", "TableUse", "VideoFile", "union"]
 
 #: half-open run of frames or chunks: first, one past the last
 Span = tuple[int, int]
@@ -286,6 +287,16 @@ class Cost:
     epsilon: Fraction  # the epsilon that is debited
 
 
+class Mechanism(StrEnum):
+    """What is done to a value before it leaves."""
+
+    EXACT = "exact"  # nothing: no segment can change it
+    LAPLACE = "discrete Laplace"
+    AVERAGE = "noisy average"
+    VARIANCE = "noisy variance"
+    PERMUTE = "permute and flip"
+
+
 @dataclass(frozen=True)
 class Output:
     """One released aggregate: what it may change by, and the noise that hides it."""
@@ -297,7 +308,9 @@ class Output:
     scale: Fraction  # Laplace scale K * sensitivity / epsilon share; 0 = exact
     epsilon: Fraction  # its share of the release's epsilon
     error95: Fraction  # |noise| stays within this with probability 95 %
-    mechanism: str = "discrete Laplace"  # or "exact", "noisy average", "noisy variance", "permute and flip"
+    mechanism: Mechanism = Mechanism.LAPLACE
+    #: of no rows it is 0, and not NULL
+    counts: bool = True
     #: places in the plan's columns: the value; or count and sum, or count, sum and squares. Empty: the output's own place
     collects: tuple[int, ...] = ()
     #: noise scales of what is collected, in that order, for an average or a variance

@@ -31,6 +31,7 @@ from .definitions import Sources
 from .evaluation import Evaluations
 from .log import Log
 from .programs import Programs, describe
+from .reading import Readings
 from .release import Desk
 from .runner import Runner
 from .scenes import Scenes
@@ -104,7 +105,9 @@ def _build(options: argparse.Namespace, log: Log, cleanup: ExitStack) -> Server:
     lanes = [Lane(index, runtime=runtime, limits=limits, scratch=scratch, cores=cores, warm=not options.cold,
                   log=lambda reason: log.write("program not started warm", reason=reason))
              for index, cores in enumerate(_share_cores(options.lanes))]
-    programs = Programs(runtime, limits)
+    readings = Readings()
+    cleanup.callback(readings.close)
+    programs = Programs(runtime, limits, readings)
     attachments = Attachments(ledger)
     bulletin = Bulletin(ledger, options.lanes, log)
     cleanup.callback(bulletin.stop)
@@ -117,6 +120,7 @@ def _build(options: argparse.Namespace, log: Log, cleanup: ExitStack) -> Server:
     room = Room(options.data, ledger.pool, log.write)
     cleanup.callback(room.close)
     evaluations = Evaluations(room, cache / "chunks.db", log)
+    room.gauge.hidden, room.gauge.busy_until = chunks.hidden, evaluations.busy_until
     cleanup.callback(evaluations.close)
     desk = Desk(ledger, sources, programs, runner, chunks, room, evaluations, log)
     database = _database(options.conninfo)

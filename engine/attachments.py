@@ -33,7 +33,7 @@ class Attachments:
 
     def content(self, sha256: str) -> bytes:
         with self._ledger.pool.connection() as connection:
-            row = connection.execute("SELECT content FROM privid.attachment_store WHERE sha256 = %s LIMIT 1", (sha256,),
+            row = connection.execute("SELECT content FROM privid.attachment_store WHERE sha256 || '' = %s LIMIT 1", (sha256,),
                                      binary=True).fetchone()
         if row is None:
             raise ExecutableInvalid("a file attached to the executable is gone", hint="Attach it again and repeat the query.")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from privid.model import Column, TableUse
 
 from .chunks import Entry
-from .rows import header, pad_columns
+from .rows import Padding, header
 
 __all__ = ["Blocks"]
 
@@ -38,10 +38,11 @@ class Blocks:
         """Bodies of B messages; `kept` gives the rows of a run, waiting for them if need be."""
         gathered: list[bytes] = []
         size = 0
+        padding = Padding(self.columns, self.max_rows) if self.pad else None
         for region, moment, key in zip(self.places, self.moments, self.keys, strict=True):
             rows, body = kept(key)
-            if self.pad and rows < self.max_rows:
-                rows, body = self.max_rows, pad_columns(self.columns, body, rows, self.max_rows)
+            if padding is not None and rows < self.max_rows:
+                rows, body = self.max_rows, padding.fill(body, rows)
             if rows == 0:
                 continue
             if size and size + len(body) > _MESSAGE:

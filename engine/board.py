@@ -16,6 +16,7 @@ from privid.sandbox.run import RunResult
 
 from .jobs import Job, Slot, State
 from .log import Log
+from .reading import Unread
 from .timetable import NANO, Place, Timetable
 
 __all__ = ["Board"]
@@ -38,6 +39,7 @@ class Board:
         #: for the harvest thread: a slot and what came out of it, or a slot whose frames can go
         self.harvest: queue.SimpleQueue[tuple[Slot, RunResult | None] | None] = queue.SimpleQueue()
         self._queues: list[deque[Slot]] = [deque() for _ in range(lanes)]
+        self.unread = Unread()
         self._lane_ready = ready
         self._log = log
 
@@ -56,6 +58,7 @@ class Board:
         for slot, place in zip(job.own, self.timetable.reserve(len(job.own), pitch, earliest), strict=True):
             slot.place = place
             self._queues[place.lane].append(slot)
+        self.unread.add(job.own)
         if any(slot.job is not job for waiting in self._queues for slot in waiting):
             for lane in range(len(self._queues)):
                 self._share(lane, job, earliest)

@@ -17,13 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from privid.model import Table, VideoFile
+from privid.room.space import free_disk
 from privid.sandbox.runtime import DEFAULT_RUNTIME, runtime_label
 
 __all__ = ["ChunkCache", "Entry", "chunk_keys"]
 
 #: changes when entries are laid out, or programs started, in another way
 FORMAT = 1
-DEFAULT_LIMIT = 10 * 1024**3
+#: bytes that entries may take together, and the share of the disk that is left without them
+_LIMIT, _SHARE = 10 * 1024**3, 4
 _BATCH = 500
 
 Entry = tuple[int, bytes]  # rows, encoded columns
@@ -73,8 +75,8 @@ def _overlapping(files: Sequence[VideoFile], at: int, stop: int) -> Iterator[Vid
 class ChunkCache:
     """A SQLite file; safe from several threads. A damaged file is started afresh: it holds nothing that cannot be computed again."""
 
-    def __init__(self, path: Path, limit: int = DEFAULT_LIMIT) -> None:
-        self._limit = limit
+    def __init__(self, path: Path, limit: int | None = None) -> None:
+        self._path = path
         self._lock = threading.Lock()
         self._pins: dict[int, int] = {}  # pin -> clock when it was taken
         self._next_pin = 0
@@ -87,6 +89,8 @@ class ChunkCache:
             self._db = self._open(path)
         path.chmod(0o600)
         self._clock, self._weight = self._db.execute("SELECT coalesce(max(used), 0), coalesce(sum(weight), 0) FROM chunk").fetchone()
+        self._heaviest = self._weight
+        self._limit = min(_LIMIT, (free_disk(path.parent) + self._size()) // _SHARE) if limit is None else limit
 
     @staticmethod
     def _open(path: Path) -> sqlite3.Connection:
@@ -155,7 +159,17 @@ class ChunkCache:
             self._db.execute("INSERT OR REPLACE INTO chunk VALUES (?, ?, ?, ?, ?, ?)",
                              (key, rows, outcome, weight, self._clock, body))
             self._weight += weight - old
+            self._heaviest = max(self._heaviest, self._weight)  # the file does not shrink
             self._evict()
+
+    def hidden(self) -> int:
+        """Bytes that its files would have more if every entry were as large as it could be: added to them they tell nothing of rows."""
+        with self._lock:
+            return int(self._heaviest) - self._size()
+
+    def _size(self) -> int:
+        files = [self._path.with_name(self._path.name + tail) for tail in ("", "-wal", "-shm")]
+        return sum(file.stat().st_size for file in files if file.exists())
 
     def _evict(self) -> None:
         floor = min(self._pins.values(), default=self._clock)

@@ -34,6 +34,8 @@ MAX_CHUNK_BYTES = 2 * 1024**3
 MIN_TIMEOUT, MAX_TIMEOUT = Fraction(str(MIN_SLOT)), Fraction(3600)
 MAX_TEXT_DEFAULT = 1024
 
+#: of a table
+MAX_COLUMNS = 100
 _QUANTUM_BOUNDS = (Fraction(1, 1000), Fraction(10))
 
 
@@ -178,6 +180,9 @@ def make_columns(table: dict[str, Any], name: str) -> tuple[Column, ...]:
     given = table.get("columns")
     if not isinstance(given, list):
         raise Malformed("table without columns")
+    if len(given) > MAX_COLUMNS:
+        raise InvalidValue(f'foreign table "{name}" has {len(given)} columns, but the limit is {MAX_COLUMNS}',
+                           hint="Let the program write several values as one text, or make a table for each part of them.")
     return tuple(sorted((_column(column, name) for column in given), key=lambda column: column.attno))
 
 

@@ -176,6 +176,7 @@ class Evaluations:
         self._sending = threading.Lock()  # of the socket, and of which process it leads to
         self._lock = threading.Lock()  # of what is running; whoever listens never waits for anybody who sends
         self._running: dict[int, Evaluation] = {}
+        self._busy_until = 0.0
         self._changed = Changed(0, "")
         self._closing = False
         self._sock, self._process = self._start()
@@ -188,6 +189,10 @@ class Evaluations:
         self._room.check()
         if self._process.poll() is not None:
             raise EngineUnavailable("the engine's evaluator is being replaced", hint="Try again.")
+
+    def busy_until(self) -> float:
+        """When something was last computed, in seconds of the monotonic clock; it may be later than now."""
+        return self._busy_until
 
     def submit(self, task: Callable[[int], Task]) -> Evaluation:
         """Queue a task, which is made for its number."""
@@ -251,7 +256,9 @@ class Evaluations:
     def _hear(self, message: object) -> None:
         match message:
             case Begun(ident):
-                self._running[ident].begun.set_result(message)
+                one = self._running[ident]
+                self._busy_until = max(self._busy_until, (message.begin + one.task.allowance) / NANO)
+                one.begun.set_result(message)
             case Withdrawn(ident):
                 self._forget(ident).begun.set_result(None)
             case Done(ident):

@@ -59,10 +59,3 @@ class Handle:
     @property
     def jobs(self) -> list[Job]:
         return [scan.job for scan in self.scans.values()]
-
-    @property
-    def over(self) -> int:
-        """When the last slot ends by the timetable."""
-        assert self.charge is not None
-        ends = [end for job in self.jobs if (end := job.end) is not None]
-        return max([self.charge.begun, *ends])

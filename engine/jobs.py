@@ -72,6 +72,7 @@ class Job:
     setup: int  # nanoseconds before a slot from which its run may be set up
     handover: int  # nanoseconds before a slot at which it must have been handed to its lane
     folder: Path  # in the scratch: the program and the decoded chunks
+    reading: int = 0  # nanoseconds that reading one output takes at most
     own: list[Slot] = field(default_factory=list)  # in order of their frames
     wanted: dict[bytes, Slot] = field(default_factory=dict)  # own ones, and those shared with earlier jobs
     left: int = 0  # own slots that are not over

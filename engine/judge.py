@@ -89,12 +89,13 @@ class Judge:
         for output in plan.outputs:
             if output.scale:
                 noise.float_scale(output)  # refuses noise that could not be exact, before it is charged
-        inner = inner_query(parsed, plan.columns, tables)
+        evaluated = calculus.alike(parsed)
+        inner = inner_query(evaluated, plan.columns, tables)
         quantum = max((use.table.camera.quantum for use in plan.uses), default=Fraction(0))
         allowance, files, memory = Fraction(0), 0, 0
         if plan.reads:
             planned = self._room.rehearse(inner, tables, plan.uses, settings)
-            needed = bound(parsed, plan.columns, tables, plan.uses, planned=planned, room=self._room.premises)
+            needed = bound(evaluated, plan.columns, tables, plan.uses, planned=planned, room=self._room.premises)
             files, memory = needed.files, needed.memory
             _check_space(needed)
             self._room.check_space(files, memory)

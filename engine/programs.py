@@ -7,13 +7,14 @@ from pathlib import Path
 from privid.model import Executable, Table
 from privid.sandbox.chunk import write_chunk_json
 from privid.sandbox.executable import Kind, classify
-from privid.sandbox.rows import MAX_TEXT, default_row, parse_rows
+from privid.sandbox.rows import MAX_TEXT
 from privid.sandbox.run import Limits, Outcome, RunResult
 from privid.sandbox.runtime import Runtime
 from privid.video.cutout import cutout
 
 from .definitions import MAX_DEFAULT_BYTES
-from .rows import encode_columns, row_width
+from .reading import Readings
+from .rows import row_width
 from .seams import Harvested
 
 __all__ = ["OUTCOMES", "Programs", "describe", "weigh"]
@@ -27,7 +28,8 @@ _REMEMBERED = 1000
 class Programs:
     """One runtime for all programs."""
 
-    def __init__(self, runtime: Runtime, limits: Limits) -> None:
+    def __init__(self, runtime: Runtime, limits: Limits, readings: Readings) -> None:
+        self._readings = readings
         self.runtime_id = f"{runtime.name}-{runtime.digest}"
         self._limits = limits
         self._known: dict[str, Kind] = {}
@@ -48,9 +50,8 @@ class Programs:
 
     def read_output(self, table: Table, result: RunResult) -> Harvested:
         """Rows of a run; whatever went wrong in the program is one row of defaults."""
-        columns = table.untrusted
-        rows = parse_rows(result.stdout, columns, table.max_rows) if result.outcome is Outcome.OK else [default_row(columns)]
-        return Harvested(len(rows), encode_columns(columns, rows), weigh(table, self._limits), result.outcome.value)
+        rows, body = self._readings.read(table, result.stdout if result.outcome is Outcome.OK else None)
+        return Harvested(rows, body, weigh(table, self._limits), result.outcome.value)
 
 
 def describe(table: Table, chunk: int, region: int, folder: Path) -> None:

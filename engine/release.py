@@ -162,7 +162,7 @@ class Desk:
         """Slots, evaluation, noise; then the wait."""
         charge = handle.charge
         assert charge is not None
-        while (over := handle.over) > time.monotonic_ns():  # a slot that slips moves it
+        while (over := self._over(handle)) > time.monotonic_ns():  # a slot that slips moves it
             cancel.wait_until(over / NANO)
         rows, computed = self._evaluated(handle, judged, cancel)
         noisy, notice, computed = self._with_noise(charge.release, judged.plan, rows, computed)
@@ -176,6 +176,11 @@ class Desk:
         self._ledger.answered(charge.release, noisy, (now - charge.arrived) / NANO)
         self._log.write("release answered", release=charge.release, seconds=round((now - charge.arrived) / NANO, 3))
         return Answer(noisy, notice, False, handle)
+
+    def _over(self, handle: Handle) -> int:
+        """When the last slot has ended, and all output been read, by the timetable."""
+        assert handle.charge is not None
+        return max(handle.charge.begun, self._runner.read_by(handle.jobs))
 
     def _with_noise(self, release: int, plan: Plan, rows: list[Key], computed: bool) -> tuple[list[list[str | None]], str, bool]:
         """The answer; also if the rows are such that none can be made of them."""
@@ -214,7 +219,7 @@ class Desk:
         assert charge is not None
         end = handle.deadline
         if end is None and not isinstance(error, Cancelled):
-            end = handle.over + charge.allowance
+            end = self._over(handle) + charge.allowance
         while end is not None and (left := end - time.monotonic_ns()) > 0:
             time.sleep(left / NANO)
 

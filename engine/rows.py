@@ -13,7 +13,7 @@ import numpy as np
 
 from privid.model import Column
 
-__all__ = ["Row", "Value", "decode_columns", "encode_columns", "header", "pad_columns", "row_width"]
+__all__ = ["Padding", "Row", "Value", "decode_columns", "encode_columns", "header", "row_width"]
 
 Value = str | float | bool
 Row = Sequence[Value]
@@ -50,23 +50,28 @@ def header(rows: int, chunk: int, region: bytes) -> bytes:
     return _HEAD.pack(rows, chunk, len(region)) + region
 
 
-def pad_columns(columns: Sequence[Column], body: bytes, rows: int, wanted: int) -> bytes:
-    """The same columns with default rows appended until there are `wanted`."""
-    missing = wanted - rows
-    if missing <= 0:
-        return body
-    parts: list[bytes] = []
-    place = 0
-    for column in columns:
-        (length,) = _U32.unpack_from(body, place)
-        content = body[place + 4:place + 4 + length]
-        place += 4 + length
-        added = _encode(column, [column.default] * missing)  # type: ignore[list-item]  # untrusted: has a default
-        split = 4 * rows if column.type in ("text", "enum") else length  # lengths stand before the text itself
-        pieces = [content[:split], added[0], content[split:], *added[1:]]
-        parts.append(_U32.pack(sum(map(len, pieces))))
-        parts += pieces
-    return b"".join(parts)
+class Padding:
+    """Default rows for what lacks some, made once for a table: filling up a chunk then takes copying, however many it lacks."""
+
+    def __init__(self, columns: Sequence[Column], wanted: int) -> None:
+        self._wanted = wanted
+        #: for each column: bytes of a value or of its length, those of all rows, the text of a row
+        self._columns = [self._default(column) for column in columns]
+
+    def _default(self, column: Column) -> tuple[int, bytes, bytes]:
+        fixed, *texts = _encode(column, [column.default])  # type: ignore[list-item]  # untrusted: has a default
+        return len(fixed), fixed * self._wanted, b"".join(texts)
+
+    def fill(self, body: bytes, rows: int) -> bytes:
+        """The columns of a chunk with default rows appended."""
+        missing, place, parts = self._wanted - rows, 0, list[bytes]()
+        for width, fixed, text in self._columns:
+            (length,) = _U32.unpack_from(body, place)
+            content, split = place + 4, place + 4 + width * rows  # lengths stand before the text itself
+            place = content + length
+            parts += (_U32.pack(length + missing * (width + len(text))), body[content:split], fixed[width * rows:], body[split:place],
+                      text * missing)
+        return b"".join(parts)
 
 
 def decode_columns(columns: Sequence[Column], body: bytes, rows: int) -> list[tuple[Value, ...]]:

@@ -33,6 +33,7 @@ from .board import Board
 from .chunks import ChunkCache
 from .jobs import Job, Slot, State
 from .log import Log
+from .reading import reading_time
 from .reserve import directory, reserved
 from .seams import Harvested, LaneLike, Reader
 from .shelf import Shelf
@@ -121,18 +122,22 @@ class Runner:
         known = self._cache.known(keys, touch=False)
         board = self._board
         with board.lock:
-            shared = [board.under_way[key].place.end for key in keys if key in board.under_way]
+            shared = [board.under_way[key] for key in keys if key in board.under_way]
             count = max(len(keys) - len(known) - len(shared), 0)
             now = time.monotonic_ns()
-            end = board.timetable.finish(count, self.pitch(table), now + self.lead(table, count)) if count else now
-            return count, max([end, *shared])
+            places = board.timetable.places(count, self.pitch(table), now + self.lead(table, count))
+        return count, max(now, board.unread.read_by(shared, [(place.end, reading_time(table)) for place in places]))
+
+    def read_by(self, jobs: Sequence[Job]) -> int:
+        """When all rows of these jobs are there, by the timetable; 0 if they were there all along."""
+        return self._board.unread.read_by([slot for job in jobs for slot in job.wanted.values()])
 
     def submit(self, table: Table, kind: Kind, runs: Sequence[tuple[int, int]], keys: Sequence[bytes]) -> Job:
         """Reserve slots for the runs (chunk and region) that are neither kept nor under way, and start on them."""
         folder, warm = self._scratch / f"job-{secrets.token_hex(8)}", self._warm(table)
         program = Program(folder / PROGRAM, kind, table.runtime, folder / FILES if table.executable.files else None, warm)
         setup, handover = (WARM_SETUP, WARM_HANDOVER) if warm else (SETUP, HANDOVER)
-        job = Job(secrets.token_hex(4), table, program, setup, handover, folder)
+        job = Job(secrets.token_hex(4), table, program, setup, handover, folder, reading_time(table))
         board = self._board
         while True:
             # The cache is asked outside the lock. A slot enters it before it leaves under_way, so unless some slot finished

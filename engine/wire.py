@@ -7,6 +7,8 @@ import socket
 import struct
 from typing import Any, NoReturn
 
+from privid.errors import NoRule
+
 __all__ = ["HELLO_LIMIT", "LIMIT", "Malformed", "pack", "pack_json", "parse_body", "read_message"]
 
 #: longest message, type byte included; a hello needs far less, and until it is said nothing larger is read
@@ -65,7 +67,10 @@ def parse_body(body: bytes) -> dict[str, Any]:
     """The JSON object of a body; anything else is malformed."""
     try:
         value = json.loads(body.decode("utf-8"), parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
+    except RecursionError as error:
+        raise NoRule("statement is too complex to be analysed", detail="Its parts are nested too deeply.",
+                     hint="Write it with fewer set operations and subqueries.") from error
+    except ValueError as error:
         raise Malformed("body is not JSON") from error
     if not isinstance(value, dict):
         raise Malformed("body is not an object")

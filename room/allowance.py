@@ -59,7 +59,8 @@ def bound(select: Select, columns: Sequence[Collected], tables: Sequence[Table],
     statement.count_sorts()
     labels = _labels(tables, statement)
     cost = statement.cost + planning(statement.nodes, statement.items) + output(rows, widths)
-    cost += _SESSION + making(len(statement.scanned) + len(labels), sum(labels.values()))
+    declared = sum(len(table.columns) for table in tables if table.index in statement.scanned)
+    cost += _SESSION + making(len(statement.scanned) + len(labels), declared, sum(labels.values()))
     seconds = Fraction(SAFETY * cost + LATENCY, 1_000_000_000)
     return Bound(seconds, statement.memory, statement.files)
 

@@ -24,7 +24,16 @@ from privid.model import Collected
 
 from .aggregates import aggregate
 from .calls import NODE, call
-from .relations import arranging, grouping, hash_space, limiting, sort_space, sorting
+from .relations import (
+    arranging,
+    grouping,
+    hash_space,
+    limiting,
+    printed,
+    printing,
+    sort_space,
+    sorting,
+)
 from .sizes import Size, fixed, join_sizes, number
 from .sources import PASSED, Relation, Sources, flat, missing, width
 from .values import MANY, Value
@@ -210,10 +219,11 @@ class Statement(Sources):
         if query.limit is None and query.offset is None:
             return found
         columns = list(found.columns.values())
-        sizes = [value.size for value in (*sorts, *columns)]
+        texts = [printed(value.size) for value in columns]  # the last parts of the order
+        sizes = [*(value.size for value in sorts), *texts]
         kept = min(found.rows, sum(_constant(part) for part in (query.limit, query.offset)))
-        self.cost += found.rows * sum(value.cost for value in columns)
-        wide = sum(size.bytes for size in sizes)
+        self.cost += found.rows * sum(value.cost + printing(value.size) for value in columns)
+        wide = sum(size.bytes for size in (*sizes, *(value.size for value in columns)))
         self.cost += limiting(found.rows, kept, sizes, wide, self.room)
         self.occupy(sort_space(found.rows, wide, self.room))
         # no condition passes a limit, and its columns are there

@@ -180,7 +180,7 @@ def _numbers() -> dict[str, Cost]:
     found |= {f"{name}({t})": _fixed(50) for name, t in product(("-", "+", "@", "abs"), _WHOLE)}
     steps = ("-", "+", "@", "abs", "floor", "ceil", "ceiling", "round", "trunc", "sign")
     found |= {f"{name}(float8)": _fixed(30) for name in steps}
-    found |= {f"{name}(numeric)": _digits(120) for name in steps}
+    found |= {f"{name}(numeric)": _digits(120) for name in (*steps, "trim_scale")}
     found |= {f"{name}(float8)": _fixed(70) for name in ("sqrt", "ln", "log", "exp")}
     found |= {f"{name}(float8,float8)": _fixed(120) for name in ("power", "pow")}
     pair = "(numeric,numeric)"

@@ -16,8 +16,8 @@ from .writers import Column, Rows, converted, unreadable
 
 __all__ = ["Grouping", "refuse_width"]
 
-#: PostgreSQL has at most 1664 columns in a row
-MAX_COLUMNS = 1600
+#: of a level. PostgreSQL would have 1600, but takes the square of their number to compare and to plan them
+MAX_COLUMNS = 100
 
 
 class Grouping:

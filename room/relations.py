@@ -26,6 +26,8 @@ __all__ = [
     "output",
     "pairing",
     "planning",
+    "printed",
+    "printing",
     "scanning",
     "set_aside_space",
     "sort_space",
@@ -54,12 +56,13 @@ def scanning(table: Table, runs: int, widths: Sequence[Size]) -> int:
             row += 25 + 8 * len(column.labels) + 3 * longest
         elif column.type == "text":
             row += 25 + (1 if column.trusted else 3) * size.bytes
-    return runs * (12_000 + table.max_rows * row)
+    filling = 4_000 * len(table.columns) + table.max_rows * row // 4 if table.pad else 0
+    return runs * (12_000 + table.max_rows * row + filling)
 
 
-def making(objects: int, labels: int) -> int:
-    """Tables and enums, with all their labels."""
-    return 1_000_000 * objects + 12_000 * labels
+def making(objects: int, columns: int, labels: int) -> int:
+    """Tables and enums, with all their columns and labels."""
+    return 1_000_000 * objects + 20_000 * columns + 12_000 * labels
 
 
 def loading(rows: int, columns: int, bytes_: int) -> int:
@@ -74,8 +77,8 @@ def output(rows: int, widths: Sequence[Size]) -> int:
 
 
 def planning(nodes: int, items: int) -> int:
-    """Parsing and planning of expressions and lists."""
-    return 300_000 + 8_000 * nodes + 2_500 * items
+    """Parsing and planning of expressions and lists. Conditions are compared with each other."""
+    return 300_000 + 8_000 * nodes + 2 * nodes * nodes + 2_500 * items
 
 
 def arranging(relations: int) -> int:
@@ -133,14 +136,26 @@ def sorting(rows: int, keys: Sequence[Size], width: int, room: Room) -> int:
 
 
 def _comparing(keys: Sequence[Size], room: Room) -> int:
-    """Two tuples. Numbers of fixed size are compared where they lie."""
+    """Two tuples. Numbers of fixed size are compared where they lie; to get at a column of both, all
+    those before it are walked past."""
     return (
         sum(
-            (25 if place else 0) + (compare(key, key, room) if key.chars or key.digits else 8)
+            (25 + 10 * place if place else 0)
+            + (compare(key, key, room) if key.chars or key.digits else 8)
             for place, key in enumerate(keys)
         )
         or 8
     )
+
+
+def printed(size: Size) -> Size:
+    """A value as text that is compared byte by byte, in no collation."""
+    return Size(max(size.bytes, size.digits + 8, 48), 0, 1)
+
+
+def printing(size: Size) -> int:
+    """Making that text."""
+    return 1_500 + 4 * size.bytes + 10 * size.digits
 
 
 def limiting(rows: int, kept: int, keys: Sequence[Size], width: int, room: Room) -> int:

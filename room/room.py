@@ -23,7 +23,7 @@ from .public import is_unique, matching
 from .query import rehearse
 from .server import Report, RoomServer
 from .settings import HASH_FACTOR, SORT_MEMORY
-from .space import free_disk, free_memory, is_enough
+from .space import Gauge, is_enough, rounded
 
 __all__ = ["Room"]
 
@@ -61,6 +61,7 @@ class Room:
         self.premises = Premises(order=_order(facts), sort_memory=SORT_MEMORY, hash_memory=SORT_MEMORY * HASH_FACTOR)
         self._server = RoomServer(data, report=report)
         self._server.start(served)
+        self.gauge = Gauge(self.directory)
         self._pool = RoomPool(self._server, stock=0)
 
     def close(self) -> None:
@@ -100,9 +101,10 @@ class Room:
 
     def check_space(self, files: int, memory: int) -> None:
         """Refuses what could fail because others have taken disk or memory."""
-        for what, free, needed in (("disk", free_disk(self.directory), files), ("memory", free_memory(), memory)):
-            if not is_enough(free, needed):
-                raise EngineUnavailable(f"computing this release could take {needed >> 20} MB of {what}, but only {free >> 20} MB are free",
+        disk, free = self.gauge.free()
+        for what, there, needed in (("disk", disk, rounded(files)), ("memory", free, rounded(memory))):
+            if not is_enough(there, needed):
+                raise EngineUnavailable(f"computing this release could take {needed >> 20} MB of {what}, and less than twice that is free",
                                         detail="Twice as much must be free, so that it cannot fail for want of it.",
                                         hint="Choose fewer chunks or a smaller max_rows, or let the operator make room.")
 

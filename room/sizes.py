@@ -246,7 +246,7 @@ def _results() -> dict[str, Result]:
         f"%{pair}": _sum,
         f"mod{pair}": _sum,
     }
-    for name in ("-", "+", "@", "abs"):
+    for name in ("-", "+", "@", "abs", "trim_scale"):
         found[f"{name}(numeric)"] = _first
     for name in ("floor", "ceil", "ceiling", "round", "trunc", "sign"):
         found[f"{name}(numeric)"] = _integer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -68,7 +69,7 @@ class Relation(NamedTuple):
         return self.leaves or (self.rows,)
 
 
-class Sources:
+class Sources(ABC):
     """Adds up what the relations of FROM cost."""
 
     def __init__(
@@ -97,9 +98,9 @@ class Sources:
         self.memory += space[0]
         self.files += space[1]
 
+    @abstractmethod
     def query(self, query: Query, rel: int) -> Relation:
         """A subquery; its columns are numbered from 1."""
-        raise NotImplementedError
 
     def item(self, item: FromItem, used: set[tuple[int, int]]) -> Relation:
         match item:
@@ -139,7 +140,7 @@ class Sources:
                 bytes_ += 4 * len(literal or "")
         rows = len(item.rows)
         labels = [getattr(column, "labels", None) or () for column in item.columns]
-        self.cost += making(1 + sum(map(bool, labels)), sum(map(len, labels)))
+        self.cost += making(1 + sum(map(bool, labels)), len(item.columns), sum(map(len, labels)))
         self.cost += loading(rows, len(item.columns), bytes_)
         columns = {
             (item.rel, column.number): Value(size, NODE, rows + 1)

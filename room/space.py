@@ -2,14 +2,21 @@
 
 The room shares disk and memory with whoever else is on the machine, the served database among them. So before a release is charged,
 and again before its query begins, twice what it can need must be free.
+
+Whether that is so is told, and what is free depends on rows too: those that are kept take disk, and so do queries. So before the charge
+it is asked of a gauge that knows neither: kept rows count with the most that they could take, and nothing is measured while anything is
+computed. And what is needed counts in powers of four.
 """
 
 from __future__ import annotations
 
 import os
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["RESERVE", "free_disk", "free_memory", "is_enough"]
+__all__ = ["RESERVE", "Gauge", "free_disk", "free_memory", "is_enough", "rounded"]
 
 #: bytes that are kept free in any case
 RESERVE = 64 << 20
@@ -27,6 +34,38 @@ def free_memory() -> int:
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) << 10
     return 0
+
+
+def rounded(needed: int) -> int:
+    """Up to a power of four, from 16 MB on.
+
+    >>> rounded(0), rounded(1) >> 20, rounded(16 << 20) >> 20, rounded(17 << 20) >> 20
+    (0, 16, 16, 64)
+    """
+    found = 16 << 20
+    while found < needed:
+        found *= 4
+    return found if needed else 0
+
+
+class Gauge:
+    """What is free, as far as it does not depend on rows. Used by many threads."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._lock = threading.Lock()
+        self._known: tuple[int, int] | None = None
+        #: bytes of disk that kept rows could still take, beyond what they do
+        self.hidden: Callable[[], int] = lambda: 0
+        #: when something was last computed, in seconds of the monotonic clock
+        self.busy_until: Callable[[], float] = lambda: 0.0
+
+    def free(self) -> tuple[int, int]:
+        """Bytes of disk and of memory."""
+        with self._lock:
+            if self._known is None or time.monotonic() > self.busy_until() + 1:
+                self._known = free_disk(self._directory) - self.hidden(), free_memory()
+            return self._known
 
 
 def is_enough(free: int, needed: int) -> bool:

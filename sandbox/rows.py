@@ -11,20 +11,19 @@ from typing import Any
 
 from privid.model import Column
 
-__all__ = ["MAX_LINE_BYTES", "MAX_TEXT", "Row", "Value", "default_row", "parse_rows"]
+__all__ = ["MAX_LINE_BYTES", "MAX_TEXT", "Row", "Value", "default_row", "line_limit", "output_limit", "parse_rows"]
 
 Value = str | float | bool
 Row = tuple[Value, ...]
 
 #: Characters kept of a text value.
 MAX_TEXT = 1024
-#: A longer line is a row of defaults; bounds what one line can cost the parser, which holds the interpreter meanwhile.
-MAX_LINE_BYTES = 128 * 1024
+#: Bytes of a line beside the values of its columns, and the most that a line may have; a longer one is a row of defaults.
+SPARE_BYTES, MAX_LINE_BYTES = 1024, 128 * 1024
+#: Bytes of all that is read of one output.
+MAX_OUTPUT_BYTES = 16 << 20
 #: Empty lines looked at before giving up, so that output of nothing but newlines costs nothing.
 _MAX_BLANK_LINES = 1000
-#: Digits after which an integer is far beyond the largest float.
-_MAX_DIGITS = 400
-
 _NOT_STORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -40,20 +39,38 @@ def parse_rows(stdout: bytes, columns: Sequence[Column], max_rows: int) -> list[
     """
     untrusted = [c for c in columns if not c.trusted]
     rows: list[Row] = []
-    for line in _lines(stdout, max_rows):
-        fields = _parse_line(line)
+    longest = line_limit(untrusted)
+    for line in _lines(stdout, max_rows, longest):
+        fields = _parse_line(line) if len(line) <= longest else {}
         rows.append(tuple(_convert(fields.get(c.name), c) for c in untrusted))
     return rows
 
 
-def _lines(stdout: bytes, limit: int) -> Iterator[bytes]:
+def line_limit(columns: Sequence[Column]) -> int:
+    """The longest line that is read: every value as JSON, with escapes, its name, and some bytes to spare."""
+    return min(MAX_LINE_BYTES, SPARE_BYTES + sum(_widest(c) + 6 * len(c.name) + 8 for c in columns if not c.trusted))
+
+
+def _widest(column: Column) -> int:
+    """Bytes of a value as JSON: six for each character that is escaped."""
+    if column.type == "text":
+        return 6 * MAX_TEXT
+    return 6 * max(map(len, column.labels), default=0) if column.labels else 32
+
+
+def output_limit(columns: Sequence[Column], max_rows: int) -> int:
+    """Bytes of an output that are read."""
+    return min(MAX_OUTPUT_BYTES, max_rows * (line_limit(columns) + 1) + _MAX_BLANK_LINES)
+
+
+def _lines(stdout: bytes, limit: int, longest: int) -> Iterator[bytes]:
     """The first lines that hold something, without splitting the rest."""
     start, found, blank = 0, 0, 0
     while start < len(stdout) and found < limit and blank <= _MAX_BLANK_LINES:
         stop = stdout.find(b"\n", start)
         stop = len(stdout) if stop < 0 else stop
         # A line of white space longer than the limit is over-long, not blank: strip() never sees more than the limit.
-        line = stdout[start:min(stop, start + MAX_LINE_BYTES + 1)]
+        line = stdout[start:min(stop, start + longest + 1)]
         if line.strip():
             found += 1
             yield line
@@ -63,20 +80,12 @@ def _lines(stdout: bytes, limit: int) -> Iterator[bytes]:
 
 
 def _parse_line(line: bytes) -> dict[str, Any]:
-    if len(line) > MAX_LINE_BYTES:
-        return {}
     try:
-        value = json.loads(line.decode("utf-8", errors="replace"), parse_int=_parse_int)
+        # integers become floats at once: Python's own would take quadratic time, or refuse, for very long ones
+        value = json.loads(line.decode("utf-8", errors="replace"), parse_int=float)
     except (ValueError, RecursionError, MemoryError):
         return {}
     return value if isinstance(value, dict) else {}
-
-
-def _parse_int(digits: str) -> float:
-    """Integers become floats at once: Python's own would take quadratic time, or refuse, for very long ones."""
-    if len(digits) > _MAX_DIGITS:
-        return -math.inf if digits.startswith("-") else math.inf
-    return float(digits)
 
 
 def _convert(value: Any, column: Column) -> Value:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import itertools
 import os
 import signal
+import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from io import StringIO
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +23,7 @@ from privid.engine.evaluation import Done, Evaluation, Evaluations, Task
 from privid.engine.log import Log
 from privid.engine.timetable import NANO
 from privid.room import Room
+from tests.guard import guarded
 from tests.room.conftest import ServedDatabase, directory_for_data, soon
 from tests.room.conftest import served as served
 from tests.room.conftest import served_server as served_server
@@ -27,18 +32,32 @@ ALLOWANCE, MARGIN = 400_000_000, 100_000_000
 SPIN = "SELECT room.spin({})"
 
 
+@contextmanager
+def evaluating(data: Path, served: ServedDatabase) -> Iterator[Evaluations]:
+    cache = ChunkCache(data / "chunks.db")
+    room = Room(data, served, lambda event, /, **fields: None)
+    made = Evaluations(room, data / "chunks.db", Log(StringIO()))
+    try:
+        yield made
+    finally:
+        made.close()
+        room.close()
+        cache.close()
+
+
 @pytest.fixture(scope="module")
 def evaluations(served: ServedDatabase) -> Iterator[Evaluations]:
-    with directory_for_data() as data:
-        cache = ChunkCache(data / "chunks.db")
-        room = Room(data, served, lambda event, /, **fields: None)
-        made = Evaluations(room, data / "chunks.db", Log(StringIO()))
-        try:
-            yield made
-        finally:
-            made.close()
-            room.close()
-            cache.close()
+    with directory_for_data() as data, evaluating(data, served) as made:
+        yield made
+
+
+@pytest.fixture
+def small_disk() -> Iterator[Path]:
+    """A file system of 200 MB, unmounted whatever becomes of the test."""
+    path = Path(tempfile.mkdtemp(prefix="privid-small-"))
+    with guarded(path, ["umount", "--lazy", path]):
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200m,mode=755", "small", path], check=True)
+        yield path
 
 
 def task(query: str, ident: int, *, slow: bool = False, allowance: int = ALLOWANCE,
@@ -90,12 +109,76 @@ def test_what_could_lack_disk_is_not_tried_and_that_is_said_when_it_begins(
     assert submit(evaluations, "SELECT 7", files=1).wait_begun(Cancel()).fits
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file system")
+def test_a_disk_that_is_full_shows_at_no_moment_and_is_survived(small_disk: Path, served: ServedDatabase) -> None:
+    """Sorting needs 5 MB of files here; whoever asks says so, and is told at the beginning that there is no place."""
+    sort = "SELECT 7 FROM (SELECT n FROM pg_catalog.generate_series(1, 200000) n ORDER BY n::text OFFSET 199999) s"
+    with evaluating(small_disk, served) as evaluations:
+        def ask(files: int) -> tuple[bool, bool, int]:
+            one = submit(evaluations, sort, files=files, slow=True, allowance=2 * NANO)
+            begun = one.wait_begun(Cancel())
+            rows = one.done.result(30).rows
+            return begun.fits, rows == [("7",)], time.monotonic_ns() - (begun.begin + 2 * NANO - MARGIN)
+
+        fits, right, late = ask(10 << 20)
+        assert fits and right and late >= 0
+        with (small_disk / "filling").open("wb") as filling:
+            left = os.statvfs(small_disk)
+            filling.write(bytes(left.f_bavail * left.f_frsize - (2 << 20)))
+        fits, right, late = ask(10 << 20)
+        assert not fits and not right and late >= 0
+        fits, right, late = ask(0)  # nobody has said that it needs some
+        assert fits and not right and late >= 0
+        (small_disk / "filling").unlink()
+        fits, right, late = ask(10 << 20)
+        assert fits and right and late >= 0
+
+
 def test_a_computation_keeps_its_lane_until_its_time_is_over_and_others_wait(
     evaluations: Evaluations,
 ) -> None:
     several = [submit(evaluations, "SELECT 7", slow=True) for _ in range(4)]
     begins = [one.wait_begun(Cancel()).begin for one in several]
     assert all(after - before >= ALLOWANCE for before, after in itertools.pairwise(begins))
+
+
+#: products of numerics of 60,000 digits, one after the other in one expression: PostgreSQL looks for nothing in between, not even at its
+#: time-out, and this takes some seconds
+DEAF = ("SELECT pg_catalog.num_nonnulls(" + ", ".join(["v OPERATOR(pg_catalog.*) v"] * 24)
+        + ") FROM (SELECT pg_catalog.repeat('9', 60000)::numeric AS v OFFSET 0) s")
+
+
+def test_a_lane_waits_for_a_query_that_does_not_hear_that_its_time_is_over(
+    evaluations: Evaluations,
+) -> None:
+    """Its process has the core, and the next computation would be cut for want of it."""
+    first, second = (submit(evaluations, query, slow=True) for query in (DEAF, "SELECT 7"))
+    begun = first.wait_begun(Cancel())
+    assert first.result(begun).rows is None
+    after = second.wait_begun(Cancel())
+    assert after.begin > begun.begin + 2 * ALLOWANCE
+    assert second.result(after).rows == [("7",)]
+
+
+def test_an_engine_whose_interpreter_is_held_cuts_nothing(evaluations: Evaluations) -> None:
+    """As it is by statements of many megabytes that are being judged: the evaluator does not need it."""
+    over = threading.Event()
+
+    def hold() -> None:
+        while not over.is_set():
+            sum(range(3_000_000))  # in C, but holding the interpreter: 30 ms or more at a time
+
+    holders = [threading.Thread(target=hold) for _ in range(3)]
+    for holder in holders:
+        holder.start()
+    try:
+        for _ in range(5):
+            one = submit(evaluations, f"SELECT 7 FROM (SELECT room.spin({time.monotonic_ns() + 50_000_000})) s")
+            assert one.result(one.wait_begun(Cancel())).rows == [("7",)]
+    finally:
+        over.set()
+        for holder in holders:
+            holder.join()
 
 
 def test_slow_computations_do_not_hold_up_a_quick_one(evaluations: Evaluations) -> None:

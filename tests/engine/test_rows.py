@@ -7,7 +7,7 @@ import struct
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privid.engine.rows import decode_columns, encode_columns, header, pad_columns, row_width
+from privid.engine.rows import Padding, decode_columns, encode_columns, header, row_width
 from privid.model import Column
 
 NUMBER = Column("n", 1, "float8", "float8", False, 1.5)
@@ -29,7 +29,7 @@ def test_rows_survive_encoding(rows: list[tuple[float, str, bool, str]]) -> None
 @given(ROWS)
 @settings(max_examples=50, deadline=None)
 def test_padding_appends_default_rows_and_keeps_the_others(rows: list[tuple[float, str, bool, str]]) -> None:
-    padded = pad_columns(COLUMNS, encode_columns(COLUMNS, rows), len(rows), 30)
+    padded = Padding(COLUMNS, 30).fill(encode_columns(COLUMNS, rows), len(rows))
     assert decode_columns(COLUMNS, padded, 30) == rows + [(1.5, "naïve", True, "b")] * (30 - len(rows))
 
 

@@ -20,6 +20,7 @@ from privid.engine.chunks import ChunkCache
 from privid.engine.jobs import Job
 from privid.engine.log import Log
 from privid.engine.programs import Programs, describe
+from privid.engine.reading import Readings
 from privid.engine.runner import Runner
 from privid.engine.seams import Reader
 from privid.errors import SandboxFailed
@@ -84,7 +85,8 @@ class Workshop:
         self.lanes = [TimeKeeper() for _ in range(lanes)]
         self.decoded: list[int] = []
         self.directory, self.read = directory, list[int]()
-        programs = Programs(Runtime("none", "0", directory), Limits())
+        self.readings = Readings()
+        programs = Programs(Runtime("none", "0", directory), Limits(), self.readings)
         self.runner = Runner(self.lanes, self.cache, self.scratch, Log(self.log),
                              starts_warm=programs.starts_warm, read_file=lambda sha256: b"", describe=self.describe,
                              open_reader=self.open_reader, read_output=programs.read_output)
@@ -131,6 +133,7 @@ def make_workshop(tmp_path: Path) -> Iterator[Callable[[int], Workshop]]:
     yield make
     for workshop in made:
         workshop.runner.stop()
+        workshop.readings.close()
         workshop.cache.close()
         assert not list(workshop.scratch.iterdir())
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from privid.engine.wire import LIMIT, Malformed, pack, pack_json, parse_body, read_message
+from privid.errors import NoRule
 
 
 @pytest.fixture
@@ -37,7 +38,12 @@ def test_what_is_cut_short_empty_or_too_long_is_malformed(pair: tuple[socket.soc
         read_message(pair[1])
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"{", b"\xff", b'{"a": NaN}', b"[" * 100_000, b'{"a":' + b"9" * 10_000 + b"}", b'{"a": 1} x'])
+@pytest.mark.parametrize("body", [b"", b"[]", b"{", b"\xff", b'{"a": NaN}', b'{"a":' + b"9" * 10_000 + b"}", b'{"a": 1} x'])
 def test_a_body_that_is_not_a_json_object_is_malformed(body: bytes) -> None:
     with pytest.raises(Malformed):
         parse_body(body)
+
+
+def test_a_body_that_is_nested_too_deeply_is_a_statement_that_is_too_complex() -> None:
+    with pytest.raises(NoRule, match="too complex"):
+        parse_body(b"[" * 100_000)

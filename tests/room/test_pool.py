@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 
+from privid.engine.cancel import Cancel, Cancelled
 from privid.errors import EngineUnavailable, InvalidValue
 from privid.room.pool import RoomPool
 from privid.room.settings import SESSION
@@ -136,6 +137,25 @@ def test_a_statement_can_be_cancelled_by_another_thread(pool: RoomPool) -> None:
         with pytest.raises(psycopg.errors.QueryCanceled):
             conn.execute("SELECT room.spin(9223372036854775807)")
         later.join()
+
+
+def test_public_work_is_given_up_when_nobody_waits_for_it(pool: RoomPool) -> None:
+    """What judges an EXPLAIN that was cancelled would keep others waiting, for nobody."""
+    gone = Cancel()
+    later = threading.Timer(0.1, gone.set)
+    later.start()
+    began = time.monotonic()
+    with pytest.raises(Cancelled), pool.wanted_by(gone), pool.public() as conn:
+        pid = backend(conn)
+        conn.execute("SELECT room.spin(9223372036854775807)")
+    later.join()
+    assert time.monotonic() - began < 5
+    with pool.public() as conn:
+        assert backend(conn) != pid  # it may be told so a second time, in the middle of somebody else's work
+    with pytest.raises(Cancelled), pool.wanted_by(gone), pool.public() as conn:
+        pytest.fail("work began for somebody who had left")
+    with pool.public() as conn:  # outside of the block it is nobody's
+        conn.execute("SELECT 1")
 
 
 def test_every_setting_of_the_planner_is_pinned(pool: RoomPool) -> None:

@@ -39,7 +39,7 @@ def test_a_good_row_is_read_as_it_is_and_what_is_not_declared_is_dropped() -> No
 
 @pytest.mark.parametrize(("text", "number"), [
     (b"1e3", 1000.0), (b"-7", -7.0), (b"NaN", -1.0), (b"Infinity", sys.float_info.max), (b"-Infinity", -sys.float_info.max),
-    (b"1e999", sys.float_info.max), (b"9" * 350, sys.float_info.max), (b"-" + b"9" * 100_000, -sys.float_info.max), (b"5e-324", 5e-324),
+    (b"1e999", sys.float_info.max), (b"9" * 350, sys.float_info.max), (b"-" + b"9" * 5_000, -sys.float_info.max), (b"5e-324", 5e-324),
     (b"true", -1.0), (b'"3"', -1.0), (b"null", -1.0), (b"[1]", -1.0), (b"{}", -1.0), (b"18446744073709551616", 2.0**64),
 ])
 def test_numbers_are_finite_or_the_default(text: bytes, number: float) -> None:

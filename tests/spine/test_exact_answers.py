@@ -17,6 +17,11 @@ SAME = [
     "SELECT kind, count(*), sum(range(v, 0, 100)) FROM {t} WHERE kind IN ('car', 'bus', 'person') GROUP BY kind ORDER BY kind",
     "SELECT flag, count(*) FROM {t} GROUP BY flag ORDER BY 1",
     "SELECT size, count(*) FROM {t} GROUP BY size ORDER BY 1",
+    # keys that are equal to what a program says, and look otherwise
+    "SELECT k.key, count(q.v) FROM (VALUES (1.00), (2.0), (3.50)) k(key) LEFT JOIN {t} q ON q.v::numeric = k.key GROUP BY k.key ORDER BY 1",
+    "SELECT k.key, count(q.v) FROM (VALUES ('-0'::float8), (3)) k(key) LEFT JOIN {t} q ON q.v - q.v = k.key GROUP BY k.key ORDER BY 1",
+    "SELECT v::numeric * 1.00 AS k, count(*) FROM {t} WHERE v::numeric * 1.00 IN (3.0, 6.25, 7.000) GROUP BY 1 HAVING count(*) > 0 "
+    "ORDER BY 1",
     "SELECT count(*) FROM {t} WHERE kind = 'car' OR (flag AND v >= 6.25)",
     "SELECT count(*) FROM {t} WHERE NOT flag AND kind <> 'bus' AND size = 'large'",
     "SELECT count(*) FROM {t} WHERE v * 2 - 1 > 20 AND v / 4 < 6",

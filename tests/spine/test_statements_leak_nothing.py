@@ -248,10 +248,12 @@ def test_no_digest_of_the_video_is_shown(attacker: World) -> None:
     statement = "SELECT count(*) FROM stormy WHERE v < 33"
     attacker.rows(statement)
     explained = attacker.rows(f"EXPLAIN (FORMAT JSON) {statement}")
-    views = attacker.rows("SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
-                          "WHERE n.nspname = 'privid' AND has_table_privilege(c.oid, 'SELECT') AND c.relkind IN ('v', 'r')")
-    assert ("releases",) in views
-    shown = str(explained) + "".join(str(attacker.rows(f"SELECT * FROM privid.{name}")) for (name,) in views)
+    # all that he may read but the content of files, which are his own
+    views = attacker.rows("SELECT c.relname, string_agg(quote_ident(a.attname), ', ') FROM pg_class c JOIN pg_attribute a "
+                          "ON a.attrelid = c.oid AND a.attnum > 0 AND a.attname <> 'content' WHERE c.relnamespace = 'privid'::regnamespace "
+                          "AND has_table_privilege(c.oid, 'SELECT') AND c.relkind IN ('v', 'r') GROUP BY 1")
+    assert "releases" in {name for name, _ in views}
+    shown = str(explained) + "".join(str(attacker.rows(f"SELECT {columns} FROM privid.{name}")) for name, columns in views)
     secret = [hashlib.sha256((attacker.stack.videos / f"{name}.mp4").read_bytes()).hexdigest() for name in ("calm", "stormy")]
     secret += [key for row in attacker.rows("SELECT reuse_key FROM privid.release_log", user="privid") for key in row]
     secret += [digest for row in attacker.rows("SELECT digest FROM privid.footage", user="privid") for digest in row]
