@@ -76,10 +76,10 @@ def measure(stand: Stand, what: str, statement: str) -> None:
     text = json.dumps(request)
     room, settings, tables = stand.engine.room, request["settings"], stand.engine.judge.tables(request)
     evaluate, select = room.evaluate(settings), parse_select(request["select"])
-    plan = stand.engine.asked[0][1]
+    judged = stand.engine.asked[0][1]
     analysis = milliseconds(lambda: analyse(parse_select(request["select"]), settings, tables, Fraction(1), evaluate,
                                             room.public_rows(settings)))
-    writing = milliseconds(lambda: inner_query(select, plan.columns, tables))
+    writing = milliseconds(lambda: inner_query(select, judged.plan.columns, tables))
     parse = milliseconds(lambda: json.loads(text))
     print(f"{what}: analysed in {analysis:.1f} ms, inner query written in {writing:.1f} ms, {count_nodes(request['select'])} nodes")
     print(f"    a bare parse of the request: {parse:.2f} ms, ratio {analysis / parse:.1f}")

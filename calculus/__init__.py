@@ -4,9 +4,10 @@ Forward: reader (JSON to nodes), algebra (nodes to operators), rules (operators 
 explanation (EXPLAIN). A new operator is a rule file, its proof beside it, and its fixture in the tests.
 """
 
+from .alike import alike
 from .analysis import analyse
 from .explanation import explain
 from .functions import FUNCTIONS
 from .reader import parse_select
 
-__all__ = ["FUNCTIONS", "analyse", "explain", "parse_select"]
+__all__ = ["FUNCTIONS", "alike", "analyse", "explain", "parse_select"]

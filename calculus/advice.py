@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from privid.model import Evaluate, Output
+from privid.model import Evaluate, Mechanism, Output
 
 from . import show
 from .algebra import Release
 from .bounds import draft
 from .certificate import Cells, Change
 from .draft import Draft
-from .rules import average, laplace
 
 __all__ = ["hints"]
 
@@ -22,7 +21,7 @@ def hints(release: Release, cells: Cells, drafts: Sequence[Draft], outputs: Sequ
     for one, output in zip(drafts, outputs, strict=True):
         if not output.scale:
             continue
-        if one.mechanism == average.MECHANISM and output.scales[0]:
+        if one.mechanism is Mechanism.AVERAGE and output.scales[0]:
             yield (f"If the number of rows is known beforehand, sum({show.expression(one.agg.args[0])}) divided by it outside needs no "
                    "noise on the count.")
             yield (f"The error of {show.aggregate(one.agg)} falls with the number of rows: {4.11 * float(output.scale):.4g} divided by it, "
@@ -41,7 +40,7 @@ def _padded(release: Release, cells: Cells, drafts: Sequence[Draft], evaluate: E
 
     padded = replace(release, relation=replace(row, changes=row.each(dense), full=True))
     for agg, one in zip(release.aggs, drafts, strict=True):
-        if one.mechanism != laplace.RULE or agg.filter is not None:
+        if one.mechanism is not Mechanism.LAPLACE or agg.filter is not None:
             continue
         better = draft(agg, padded, cells, evaluate).sensitivity
         # the number of rows of a padded table tells nothing, so counting them is no improvement

@@ -9,13 +9,13 @@ from typing import Any, TypeAlias
 from privid.errors import NoRule, RawRows
 
 from . import show
+from .alike import check_keys
 from .canonical import form_of_expr
 from .certificate import Certificate
 from .expressions import Scope, conjuncts
 from .inline import Env, Inliner
 from .joins import JoinedRows, Listed, LookedUp, Side
 from .rules import distinct, except_rows, intersect, limit
-from .rules.clamp import bare
 from .sources import Context, Finished, Grouped, Scanned, Source, United, column, finish, materialise
 from .tree import (
     Aggregate,
@@ -34,6 +34,7 @@ from .tree import (
     Select,
     SetOperation,
     Target,
+    bare,
     position,
 )
 
@@ -89,6 +90,7 @@ def build(select: Select, context: Context) -> Release:
     relation = finish(source, context)
     scope = Scope.of(relation, context.probes)
     group = tuple(inline(g.expr) for g in select.group)
+    check_keys(group)
     aggs = tuple(walker.aggregate(a, inline) for a in select.aggs)
     for expr in group:
         scope.check(expr, evaluated=True)
@@ -153,6 +155,7 @@ class _Walker:
     def distinct(self, source: Source) -> Source:
         below = finish(source, self.context)
         columns = tuple(source.columns.values())
+        check_keys(columns)
         scope = Scope.of(below, self.context.probes)
         for expr in columns:
             scope.check(expr)
@@ -183,6 +186,7 @@ class _Walker:
         if query.kind == "union":
             united = Source(United(tuple((part, tuple(part.columns.values())) for part in parts)), numbered)
             return united if query.all else self.distinct(united)
+        check_keys(columns)
         sides = [materialise(part, tuple(part.columns.values()), self.context) for part in parts]
         for side in sides:
             _refuse_joined(side, -1)

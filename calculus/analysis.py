@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from privid.errors import InvalidValue
-from privid.model import Collected, Cost, Evaluate, Output, Plan, PublicRows, Span, Table, TableUse, union
+from privid.model import Collected, Cost, Evaluate, Mechanism, Output, Plan, PublicRows, Span, Table, TableUse, union
 
 from . import show
 from .advice import hints
@@ -20,11 +20,10 @@ from .draft import Draft
 from .expressions import columns_of
 from .grouping import groups
 from .rules import argmax, laplace, share_epsilon
-from .rules.laplace import EXACT
 from .sources import Context
 from .tree import Expr, Select
 
-__all__ = ["EXACT", "analyse"]
+__all__ = ["analyse"]
 
 #: types whose text form depends on settings of the session
 _SETTINGS_TYPES = {"timestamptz", "timestamp", "date", "time", "interval"}
@@ -58,7 +57,7 @@ def analyse(select: Select, settings: Mapping[str, str], tables: Sequence[Table]
     noisy = [o.mechanism for o in outputs if o.scale]
     return Plan(
         uses=_uses(release.relation.leaves), outputs=outputs, keys=cells.keys, epsilon=epsilon if noisy else Fraction(0),
-        mechanism=", ".join(dict.fromkeys(noisy)) or EXACT,
+        mechanism=", ".join(dict.fromkeys(noisy)) or Mechanism.EXACT,
         canonical=_canonical(release, cells, drafts, settings),
         derivation=_derivation(drafts, outputs, cells, release),
         hints=tuple(hints(release, cells, drafts, outputs, evaluate)), columns=tuple(columns),
@@ -149,7 +148,7 @@ def _derivation(drafts: Sequence[Draft], outputs: Sequence[Output], cells: Cells
     inputs = [one.derivation for one in drafts] or [cells.derivation]
     noisy = [o for o in outputs if o.scale]
     if not noisy:
-        return step(EXACT, "nothing that is protected can change the answer", "delta=0", inputs)
+        return step(Mechanism.EXACT, "nothing that is protected can change the answer", "delta=0", inputs)
     if len(noisy) > 1:
         inputs = [step(share_epsilon.RULE, f"{len(noisy)} aggregates need noise and have equal shares",
                        ", ".join(f"epsilon={show.number(o.epsilon)}" for o in outputs), inputs)]
@@ -158,6 +157,6 @@ def _derivation(drafts: Sequence[Draft], outputs: Sequence[Output], cells: Cells
     k = f"K={ks[0]}" if len(ks) == 1 else "K of each camera"
     if release.argmax is not None:
         says = f"the largest of the scores with exponential noise, scale K*Delta/epsilon with {k}"
-        return step(argmax.MECHANISM, says, f"scale {scales}", inputs)
+        return step(Mechanism.PERMUTE, says, f"scale {scales}", inputs)
     return step(laplace.RULE, f"scale K*delta/epsilon with {k}, on the grid of the values", f"scale {scales}", inputs)
 

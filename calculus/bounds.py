@@ -27,6 +27,12 @@ _OTHERWISE = "Use count(*), count(value), sum(range(value, low, high)), avg(rang
 
 
 def draft(agg: Aggregate, release: Release, cells: Cells, evaluate: Evaluate) -> Draft:
+    """Of one aggregate."""
+    found = _draft(agg, release, cells, evaluate)
+    return replace(found, protected=any(one.tau for one in release.relation.changes.values()))
+
+
+def _draft(agg: Aggregate, release: Release, cells: Cells, evaluate: Evaluate) -> Draft:
     if extremes.applies(agg, release):
         return extremes.draft(agg, release, cells, evaluate)
     if agg.name not in AGGREGATES:

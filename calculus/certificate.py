@@ -16,7 +16,7 @@ from privid.model import Camera, Key, TableUse
 
 from .tree import Expr
 
-__all__ = ["Bound", "Cells", "Certificate", "Change", "Derivation", "Facts", "Interval", "Leaf", "Place", "step"]
+__all__ = ["Bound", "Cells", "Certificate", "Change", "Derivation", "Extreme", "Facts", "Interval", "Leaf", "Motion", "Place", "step"]
 
 #: an operator's rule, what it says, the bound it gives, and the operators below it
 Derivation: TypeAlias = dict[str, Any]
@@ -35,6 +35,21 @@ class Place(Enum):
     OUTPUT = "output"  # from what an executable output
 
 
+class Motion(Enum):
+    """What a value can do at a key that stays, from the core to a version. In a ROW relation, and wherever nothing is known: ANY."""
+
+    STAYS = "stays"
+    RISES = "rises"  # or stays; NULL counts as less than every value
+    ANY = "any"
+
+
+class Extreme(Enum):
+    """A trusted time of the rows of a group to which rows are only added."""
+
+    FIRST = "first"
+    LAST = "last"
+
+
 @dataclass(frozen=True)
 class Leaf:
     """One scan of a statement: a table and the chunks of it that are read."""
@@ -45,23 +60,40 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a column or an expression."""
+    """What is known of a column or an expression. What has bounds is never NULL."""
 
     type: str
     place: Place = Place.OUTPUT
     nullable: bool = True
-    #: values that are not NULL lie between these
+    #: it lies between these
     low: Fraction | None = None
     high: Fraction | None = None
     #: values are multiples of it, in an exact type
     grid: Fraction | None = None
-    #: at a key that stays: "0" it does not change, "+" it does not fall, "-" it does not rise; None: anything
-    moves: str | None = None
+    motion: Motion = Motion.ANY
+    #: what it is of the group's times
+    extreme: Extreme | None = None
     labels: tuple[str, ...] | None = None
     #: the VALUES list it comes from, and its place there
     values: tuple[Any, int] | None = field(default=None, compare=False)
     #: for CELL and LISTED: the value in terms of chunk and region, for each scan that rows may come from
     cells: Mapping[int, Expr] = field(default_factory=dict, compare=False)
+
+    def __post_init__(self) -> None:
+        if (self.low is None) != (self.high is None) or (self.low is not None and self.nullable):
+            raise ValueError("a value with bounds is never NULL, and has both")
+
+    def of_nothing(self) -> Facts:
+        """The same, of a group that may have no rows: then it is NULL, which is less than every value, and what rises still does."""
+        return replace(self, nullable=True, low=None, high=None)
+
+    def unmoved(self) -> Facts:
+        """The same, where nothing is known of how it changes."""
+        return replace(self, motion=Motion.ANY, extreme=None)
+
+    def or_null(self) -> Facts:
+        """The same, of a value that may also be missing."""
+        return replace(self, nullable=True, low=None, high=None).unmoved()
 
 
 @dataclass(frozen=True)

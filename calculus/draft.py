@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from privid.model import Camera, Collected, Output
+from privid.model import Camera, Collected, Mechanism, Output
 
 from .certificate import Bound, Derivation
 from .rules import laplace
@@ -31,7 +31,7 @@ class Part:
 @dataclass(frozen=True)
 class Draft:
     agg: Aggregate
-    mechanism: str
+    mechanism: Mechanism
     #: by camera: the loss to one of its segments, at scale 1
     weights: Mapping[str, Fraction]
     parts: tuple[Part, ...]
@@ -46,6 +46,8 @@ class Draft:
     sensitivity: Fraction | None = None
     #: in proportion to the chunks a segment meets
     linear: bool = True
+    #: some segment can change rows: then nothing leaves but what has been put on the grid, with noise or, where it cannot change, without
+    protected: bool = True
     #: the value of each group, where it is public: nothing is collected for it
     public: tuple[str | None, ...] | None = None
 
@@ -61,7 +63,7 @@ class Draft:
         """What the inner query collects for it."""
         if self.public is not None:
             return []
-        if not self.noisy and not self.constant:
+        if not self.protected and not self.constant:
             return [Collected(number)]
         low, high = self.collect or (None, None)
         return [Collected(number, part.what, *((low, high) if part.what != "count" else (None, None))) for part in self.parts]
@@ -78,5 +80,5 @@ class Draft:
 def linear(agg: Aggregate, bound: Bound, collect: tuple[str, str] | None) -> Draft:
     """Count and sum: noise on the number itself."""
     part = Part("value" if collect is None else "sum", Fraction(1), bound.step, bound.largest)
-    return Draft(agg, laplace.RULE, bound.by_camera, (part,), None, None, bound.step, collect, bound.derivation,
+    return Draft(agg, Mechanism.LAPLACE, bound.by_camera, (part,), None, None, bound.step, collect, bound.derivation,
                  sensitivity=bound.sensitivity, linear=bound.linear)

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from privid.model import Output, Plan
+from privid.model import Mechanism, Output, Plan
 
-from .analysis import EXACT
 from .certificate import Derivation
 from .show import number
 
@@ -29,7 +28,7 @@ def explain(plan: Plan, *, frames_charged: int, budget_remaining: Fraction | Non
 
     body: dict[str, Any] = {
         "Sensitivity": each(lambda o: _plain(o.sensitivity)),
-        "Mechanism": each(lambda o: o.mechanism if o.scale else EXACT),
+        "Mechanism": each(lambda o: o.mechanism if o.scale else Mechanism.EXACT),
         "Noise Scale": each(lambda o: _plain(o.scale)),
         "Epsilon": each(lambda o: _plain(o.epsilon)),
         "Error 95%": each(lambda o: _plain(o.error95)),
@@ -78,7 +77,7 @@ def _lines(plan: Plan, body: dict[str, Any]) -> list[str]:
 def _output_line(plan: Plan, output: Output) -> str:
     if not output.scale:
         return f"{output.label}: exact, nothing protected can change it"
-    if output.mechanism == "permute and flip":
+    if output.mechanism is Mechanism.PERMUTE:
         return (f"{output.label}: permute and flip at scale {number(output.scale)} (sensitivity {number(output.sensitivity)}, epsilon "
                 f"{number(output.epsilon)}); the winner is within {number(output.error95)} of the best with probability 95 %")
     if output.scales:

@@ -60,7 +60,7 @@ def _total() -> list[str]:
     found += [f"pg_catalog.{op}(anyenum,anyenum)" for op in _COMPARISONS]
     found += [f"pg_catalog.{op}({t})" for op, t in product(("-", "+", "@", "abs", "floor", "ceil", "ceiling", "round", "trunc", "sign"),
                                                            ("float8", "numeric"))]
-    found += ["pg_catalog.round(numeric,int4)", "pg_catalog.trunc(numeric,int4)"]
+    found += ["pg_catalog.round(numeric,int4)", "pg_catalog.trunc(numeric,int4)", "pg_catalog.trim_scale(numeric)"]
     found += [f"pg_catalog.{name}(text)" for name in ("lower", "upper", "length", "char_length", "character_length", "octet_length",
                                                       "btrim", "ltrim", "rtrim")]
     found += [f"pg_catalog.{name}(text,text)" for name in ("starts_with", "^@", "strpos", "position")]

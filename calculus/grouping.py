@@ -9,6 +9,7 @@ from privid.errors import NoRule
 from privid.model import Evaluate, Key
 
 from .algebra import Release
+from .alike import alike_text
 from .certificate import Cells, step
 from .expressions import columns_of
 from .rules import group_cells, group_keys
@@ -65,11 +66,17 @@ def _lists(release: Release, places: list[int], evaluate: Evaluate) -> list[tupl
         listed = [release.scope.facts(release.group[i]).values for i in members]
         rows = listed[0][0].rows if listed[0] is not None else ()
         picks = [place for known in listed if known is not None for place in (known[1],)]
-        keys: dict[Key, None] = {tuple(row[place - 1] for place in picks): None for row in rows}
+        types = [release.group[i].type for i in members]
+        keys: dict[Key, None] = {tuple(_alike(type_, row[place - 1]) for type_, place in zip(types, picks, strict=True)): None
+                                 for row in rows}
         if any(release.scope.facts(release.group[i]).nullable for i in members):
             keys[tuple(None for _ in members)] = None  # rows that match none
         found.append((tuple(members), list(keys)))
     return found
+
+
+def _alike(type_: str, text: str | None) -> str | None:
+    return None if text is None else alike_text(type_, text)
 
 
 def _check_listing(release: Release) -> None:

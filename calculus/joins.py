@@ -16,9 +16,8 @@ from .expressions import Scope, columns_of, substitute
 from .facts import WHOLE
 from .functions import names
 from .rules import join, listing, lookup
-from .rules.clamp import bare
 from .sources import Context, Source, apply, materialise
-from .tree import Call, Col, Expr, FromPublic, NullTest, Target, position
+from .tree import Call, Col, Expr, FromPublic, NullTest, Target, bare, position
 
 __all__ = ["JoinedRows", "Listed", "LookedUp", "Side"]
 

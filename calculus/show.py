@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from fractions import Fraction
 
 from .functions import is_operator, names
@@ -91,4 +92,6 @@ def number(value: Fraction | int) -> str:
     >>> number(Fraction(18)), number(Fraction(1, 3))
     ('18', '0.333333')
     """
-    return str(value.numerator) if value.denominator == 1 else f"{float(value):.6g}"
+    if value.denominator == 1:
+        return str(value.numerator) if abs(value.numerator) < 10**20 else f"{Decimal(value.numerator):.6g}"
+    return f"{Decimal(value.numerator) / Decimal(value.denominator):.6g}"

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from privid.errors import NoRule
 from privid.model import Evaluate, PublicRows, Table
 
+from .alike import check_keys
 from .canonical import form_of_aggregate, form_of_expr, form_of_table
 from .certificate import Certificate
 from .expressions import Scope, columns_of, substitute
@@ -144,6 +145,7 @@ class Grouped:
     aggs: tuple[Aggregate, ...]
 
     def finish(self, conditions: Sequence[Expr], projected: Sequence[Target], context: Context) -> Certificate:
+        check_keys(self.keys)
         keys = dict(enumerate(self.keys, 1))
         early = [c for c in conditions if self.keys and columns_of(c) and columns_of(c) <= keys.keys()]
         below = finish(self.source.where(*(substitute(c, keys) for c in early)), context)

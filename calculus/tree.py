@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 __all__ = ["AggRef", "Aggregate", "AnyOf", "Argmax", "Call", "Case", "Choice", "Col", "Const", "DistinctFrom", "Expr", "FromItem",
            "FromJoin", "FromOther", "FromPublic", "FromSubquery", "FromTable", "Group", "GroupRef", "Logic", "NullIf", "NullTest", "Order",
-           "PublicColumn", "Query", "Relabel", "Select", "SetOperation", "Target", "Truth", "position", "walk"]
+           "PublicColumn", "Query", "Relabel", "Select", "SetOperation", "Target", "Truth", "bare", "position", "walk"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,6 +233,13 @@ def walk(expr: Expr) -> Iterator[Expr]:
         node = pending.pop()
         yield node
         pending.extend(reversed(node.args))
+
+
+def bare(expr: Expr) -> Expr:
+    """Without relabelling."""
+    while isinstance(expr, Relabel):
+        expr = expr.args[0]
+    return expr
 
 
 def position(loc: int) -> int | None:

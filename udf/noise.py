@@ -11,20 +11,18 @@ from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, assert_never
 
 import opendp.prelude as dp
 
 from privid.errors import InvalidValue
-from privid.model import Key, Output, Plan
+from privid.model import Key, Mechanism, Output, Plan
 
 from .grid import decimals
 from .moments import averages, number, variances
 
 __all__ = ["MAX_SCALE", "MAX_VALUE", "answer", "choose", "float_scale", "notice", "perturb"]
 
-#: mechanisms, as the calculus names them
-EXACT, AVERAGE, VARIANCE, PERMUTE = "exact", "noisy average", "noisy variance", "permute and flip"
 
 #: steps of the grid: beyond this a 64-bit integer might not hold value and noise together
 MAX_SCALE = 2**55
@@ -74,20 +72,21 @@ def _added(plan: Plan, one: Sequence[str | None], other: Sequence[str | None]) -
 
 def _column(output: Output, collected: list[list[str | None]]) -> tuple[list[str | None], str | None]:
     """One output over all keys, and a remark about its error."""
-    if output.mechanism == AVERAGE:
-        return averages(output, collected, _noise)
-    if output.mechanism == VARIANCE:
-        return variances(output, collected, _noise)
-    if output.mechanism == EXACT:
-        nothing = None if _may_be_null(output) else _shown([0], output)[0]
-        return [nothing if text is None else text for text in collected[0]], None
-    steps = [_steps(text, output) for text in collected[0]]
-    return list(_shown(_noised(steps, output), output)), None
-
-
-def _may_be_null(output: Output) -> bool:
-    """Counts and sums of nothing are 0; other aggregates of nothing are NULL."""
-    return not output.label.startswith(("count(", "sum("))
+    match output.mechanism:
+        case Mechanism.AVERAGE:
+            return averages(output, collected, _noise)
+        case Mechanism.VARIANCE:
+            return variances(output, collected, _noise)
+        case Mechanism.EXACT:
+            nothing = _shown([0], output)[0] if output.counts else None
+            return [nothing if text is None else text for text in collected[0]], None
+        case Mechanism.LAPLACE:
+            steps = [_steps(text, output) for text in collected[0]]
+            return list(_shown(_noised(steps, output), output)), None
+        case Mechanism.PERMUTE:
+            raise ValueError("an argmax has no column")
+        case _:
+            assert_never(output.mechanism)
 
 
 def _winners(plan: Plan, keys: Sequence[Key], raw: Sequence[Sequence[str | None] | None]) -> list[list[str | None]]:
@@ -130,7 +129,7 @@ def notice(plan: Plan) -> str:
 def _told(o: Output) -> str:
     if not o.scale:
         return f"{o.label}: exact"
-    if o.mechanism == PERMUTE:
+    if o.mechanism is Mechanism.PERMUTE:
         return f"{o.label}: scale {number(o.scale)}, within {number(o.error95)} of the largest with probability 95 %"
     if o.scales:
         parts = ", ".join(number(s) for s in o.scales)
@@ -154,7 +153,7 @@ def _noise(values: list[int], scale: Fraction) -> list[int]:
 
 def float_scale(output: Output) -> float:
     """The least float, not below the exact scale, for which OpenDP's map stays within the share of epsilon."""
-    if output.scales or output.mechanism == PERMUTE:
+    if output.scales or output.mechanism is Mechanism.PERMUTE:
         # several numbers share the epsilon, or one choice has it: the bound is on all together, and no scale is below its own
         return _float_at_least(output.scale / output.step)
     steps = output.scale / output.step

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from privid.model import Camera, Output
+from privid.model import Camera, Mechanism, Output
 
 from .. import show
 from ..certificate import Bound, step
@@ -15,10 +15,9 @@ from ..draft import Draft, Part
 from ..tree import Aggregate
 from . import laplace
 
-__all__ = ["MECHANISM", "RULE", "draft", "output"]
+__all__ = ["RULE", "draft", "output"]
 
 RULE = "argmax"
-MECHANISM = "permute and flip"
 
 
 def draft(agg: Aggregate, bound: Bound, collect: tuple[str, str] | None) -> Draft:
@@ -28,7 +27,8 @@ def draft(agg: Aggregate, bound: Bound, collect: tuple[str, str] | None) -> Draf
     says = f"{show.aggregate(agg)} of one candidate may rise by at most {show.number(delta)} against another"
     part = Part("value" if collect is None else "sum", Fraction(1), bound.step, bound.largest)
     derivation = step(RULE, says, f"Delta={show.number(delta)}", [bound.derivation])
-    return Draft(agg, MECHANISM, weights, (part,), None, None, bound.step, collect, derivation, sensitivity=delta, linear=bound.linear)
+    return Draft(agg, Mechanism.PERMUTE, weights, (part,), None, None, bound.step, collect, derivation, sensitivity=delta,
+                 linear=bound.linear)
 
 
 def output(found: Draft, epsilon: Fraction, cameras: dict[str, Camera], collects: tuple[int, ...], candidates: int) -> Output:
@@ -41,4 +41,4 @@ def output(found: Draft, epsilon: Fraction, cameras: dict[str, Camera], collects
     error = scale * Fraction(show.log(20 * max(candidates, 1))) if scale else Fraction(0)
     return Output(label=f"argmax of {show.aggregate(found.agg)}", type=found.agg.type, step=part.step,
                   sensitivity=found.sensitivity or Fraction(0), scale=scale, epsilon=epsilon if scale else Fraction(0), error95=error,
-                  mechanism=MECHANISM, collects=collects)
+                  mechanism=Mechanism.PERMUTE, collects=collects)

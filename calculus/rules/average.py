@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from privid.model import Mechanism
+
 from .. import show
 from ..certificate import Cells, Certificate, step
 from ..draft import Draft, Part
@@ -14,18 +16,16 @@ from ..expressions import Scope
 from ..tree import Aggregate
 from .sum import summand
 
-__all__ = ["IDENTITIES", "MECHANISM", "RULE", "draft"]
+__all__ = ["IDENTITIES", "RULE", "draft"]
 
 RULE = "average"
-MECHANISM = "noisy average"
 IDENTITIES = tuple(f"pg_catalog.avg({t})" for t in ("numeric", "float8", "int8", "int4"))
 
 
 def draft(agg: Aggregate, row: Certificate, scope: Scope, cells: Cells) -> Draft:
     clamp = summand(agg, row, scope)
-    assert clamp.low is not None and clamp.high is not None
     width, several = clamp.high - clamp.low, 2 if cells.untrusted > 1 else 1
-    if cells.untrusted == 1 and row.changes and all(one.sigma is not None for one in row.changes.values()) and not clamp.nullable:
+    if cells.untrusted == 1 and row.changes and all(one.sigma is not None for one in row.changes.values()):
         # the number of rows is public: nothing but the sum needs noise
         weights = {name: Fraction(one.sigma or 0) for name, one in row.changes.items()}
         unit_sum, unit_count, says = width, Fraction(0), "the number of rows is public, so only the sum is noisy"
@@ -40,4 +40,4 @@ def draft(agg: Aggregate, row: Certificate, scope: Scope, cells: Cells) -> Draft
     derivation = step(RULE, f"{show.aggregate(agg)}: {says}", f"Delta={weight} rows, width {show.number(width)}", [clamp.derivation])
     half = clamp.step / 2
     parts = (Part("count", unit_count, Fraction(1), Fraction(row.rows)), Part("sum", unit_sum, half, row.rows * width / 2))
-    return Draft(agg, MECHANISM, weights, parts, clamp.low, clamp.high, clamp.step, clamp.collect, derivation)
+    return Draft(agg, Mechanism.AVERAGE, weights, parts, clamp.low, clamp.high, clamp.step, clamp.collect, derivation)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from itertools import accumulate
 from typing import Any
 
@@ -60,27 +59,22 @@ def on_chunks(use: TableUse, leaf: int, form: Any) -> Certificate:
     table = use.table
     d = table.max_rows * regions.factor(use) * mask.met(table, reaching(table, use.chunks))
     change = Change(tau=d, n=0 if table.pad else d, sigma=d if table.pad else None)
-    return Certificate(columns=_columns(table, use.chunks, leaf), key=None, changes={table.camera.name: change},
+    return Certificate(columns=_columns(table, leaf), key=None, changes={table.camera.name: change},
                        cameras={table.camera.name: table.camera}, leaves=(Leaf(leaf, use),), rows=table.max_rows * use.count,
                        full=table.pad, linear=True, form=form)
 
 
-def _columns(table: Table, spans: tuple[Span, ...], leaf: int) -> dict[int, Facts]:
-    """Trusted ones come from the chunk; the others from the executable, and are never NULL."""
+def _columns(table: Table, leaf: int) -> dict[int, Facts]:
+    """Trusted ones come from the chunk; the others from the executable. None is ever NULL."""
     found = {}
     for c in table.columns:
         type_ = c.type_name if c.type == "enum" else c.type
         if not c.trusted:
             found[c.attno] = Facts(type_, nullable=False, labels=c.labels)
             continue
-        low, high = (_seconds(table, spans[0][0]), _seconds(table, spans[-1][1] - 1)) if c.name == "chunk" and spans else (None, None)
         cell = Col(type=type_, rel=0, col=c.attno, name=c.name)
-        found[c.attno] = Facts(type_, Place.CELL, nullable=False, low=low, high=high, cells={leaf: cell})
+        found[c.attno] = Facts(type_, Place.CELL, nullable=False, cells={leaf: cell})
     return found
-
-
-def _seconds(table: Table, chunk: int) -> Fraction:
-    return Fraction(table.chunk_microseconds(chunk), 1_000_000)
 
 
 def certify(table: Table, leaf: int, form: Any) -> Certificate:

@@ -10,15 +10,15 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from privid.model import Evaluate, Key, TableUse
+from privid.model import Evaluate, Key, Mechanism, TableUse
 
 from .. import show
+from ..alike import alike_value
 from ..certificate import Cells, step
 from ..chunks import values
 from ..draft import Draft
 from ..functions import names
 from ..tree import Aggregate, Call, Col, Const, Expr
-from .laplace import EXACT
 
 if TYPE_CHECKING:
     from ..algebra import Release
@@ -42,14 +42,14 @@ def draft(agg: Aggregate, release: Release, cells: Cells, evaluate: Evaluate) ->
     best: dict[Key, tuple[Decimal, str]] = {}
     (leaf,) = release.relation.leaves
     greatest = names(agg.name)[1] == "max"
-    wanted = [e if isinstance(e, Const) else release.scope.cells(e)[leaf.number] for e in (*release.group, agg.args[0])]
+    wanted = [e if isinstance(e, Const) else release.scope.cells(e)[leaf.number] for e in (*map(alike_value, release.group), agg.args[0])]
     for key, moment, text in _moments(wanted, leaf.use, evaluate):
         known = best.get(key)
         if known is None or (moment > known[0] if greatest else moment < known[0]):
             best[key] = (moment, text)
     found = tuple(best[key][1] if key in best else None for key in cells.keys)
     says = f"{show.aggregate(agg)} of the chunks that are read, whatever the video shows"
-    return Draft(agg, EXACT, dict.fromkeys(release.relation.cameras, Fraction(0)), (), None, None, Fraction(1), None,
+    return Draft(agg, Mechanism.EXACT, dict.fromkeys(release.relation.cameras, Fraction(0)), (), None, None, Fraction(1), None,
                  step(RULE, says, "public", [cells.derivation]), public=found)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from privid.model import Evaluate, Key, Table
 
 from .. import show
+from ..alike import alike_value
 from ..certificate import Certificate, Change, Facts, Leaf, step
 from ..chunks import values
 from ..expressions import Scope
@@ -44,9 +45,9 @@ def certify(keys: Sequence[Expr], aggs: Sequence[Aggregate], below: Certificate,
         full = below.full and one.sigma is not None
         return Change(tau=beta, n=0 if full else beta, sigma=beta if full else None, ups=ups)
 
-    columns: dict[int, Facts] = {number: replace(facts, moves=None) for number, facts in key_columns(keys, scope).items()}
+    columns: dict[int, Facts] = {number: facts.unmoved() for number, facts in key_columns(keys, scope).items()}
     for j, agg in enumerate(aggs, 1):
-        columns[len(keys) + j] = replace(inner_aggregates.describe(agg, below, scope, monotone=added), moves=None)
+        columns[len(keys) + j] = inner_aggregates.describe(agg, below, scope, monotone=added).unmoved()
     found = replace(below, columns=columns, key=None, form=form, linear=False,
                     changes={name: change(name, one) for name, one in below.changes.items()})
     says = f"{', '.join(map(show.expression, keys))}: one segment touches at most {sum(bins.values())} cells, the same in both versions"
@@ -61,7 +62,7 @@ def _touched(leaf: Leaf, keys: Sequence[Expr], scope: Scope, evaluate: Evaluate)
     cells = [scope.cells(k).get(leaf.number, k) for k in keys]
     if all(isinstance(cell, Const) for cell in cells):
         return 1
-    found = list(values(cells, leaf.use, evaluate))
+    found = list(values(list(map(alike_value, cells)), leaf.use, evaluate))
     if regions.stays(table) and table.regions is not None:
         by_region = [[(chunk, cell) for chunk, own, cell in found if own == region] for region in range(len(table.region_names))]
         return mask.met(table, lambda r: max(_within(one, _neighbours(table, r)) for one in by_region))

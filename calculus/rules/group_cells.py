@@ -11,6 +11,7 @@ from privid.errors import NoRule
 from privid.model import Evaluate, Key
 
 from .. import show
+from ..alike import alike_text, alike_value
 from ..certificate import Certificate
 from ..chunks import values
 from ..expressions import Scope
@@ -35,9 +36,9 @@ def cells(expressions: Sequence[Expr], row: Certificate, scope: Scope, evaluate:
         if len(own) < len(expressions):
             continue  # no row of this scan carries these columns
         if all(isinstance(e, Const) for e in own):
-            found.setdefault(tuple(e.value for e in own if isinstance(e, Const)))
+            found.setdefault(tuple(e.value and alike_text(e.type, e.value) for e in own if isinstance(e, Const)))
             continue
-        for _, _, key in values(own, leaf.use, evaluate):
+        for _, _, key in values(list(map(alike_value, own)), leaf.use, evaluate):
             found.setdefault(key)
             if len(found) > MAX_KEYS:
                 raise NoRule(f"GROUP BY has no rule for more than {MAX_KEYS} groups", position=position(expressions[0].loc),

@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from privid.errors import NoRule
 
 from .. import show
+from ..alike import alike_text
 from ..expressions import Scope
 from ..functions import names
-from ..tree import AnyOf, Call, Const, Expr, position
-from .clamp import bare
+from ..tree import AnyOf, Call, Const, Expr, bare, position
 
 __all__ = ["RULE", "declared", "says"]
 
 RULE = "group by declared keys"
-#: types whose equality is the equality of what they print (the sign of a float8 zero aside)
-_EXACT = {"float8", "text", "boolean", "anyenum", "int4", "int8"}
+#: types of constants that a list of keys may have: equal values print alike, once they are in the form that keys have (alike.py)
+_EXACT = {"float8", "numeric", "text", "boolean", "anyenum", "int2", "int4", "int8"}
 
 
 def declared(expr: Expr, conditions: Sequence[Expr], scope: Scope) -> tuple[str | None, ...]:
@@ -60,6 +60,6 @@ def _listed(condition: Expr, inside: Expr) -> tuple[str, ...] | None:
     constants = [bare(item) for item in items]
     if not all(isinstance(c, Const) for c in constants):
         return None
-    # a NULL in the list matches nothing; float8 prints its zero with a sign that equality does not see
+    # a NULL in the list matches nothing
     found = (c.value for c in constants if isinstance(c, Const) and c.value is not None)
-    return tuple(dict.fromkeys("0" if types[0] == "float8" and text == "-0" else text for text in found))
+    return tuple(dict.fromkeys(alike_text(types[0], text) for text in found))

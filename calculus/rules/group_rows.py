@@ -10,8 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from .. import show
-from ..certificate import Certificate, Change, Facts, Place, step
+from ..certificate import Certificate, Change, Facts, Motion, Place, step
 from ..expressions import Scope, columns_of
+from ..functions import names
 from ..tree import Aggregate, Expr
 from . import inner_aggregates, join, listing
 from .union_all import rebased
@@ -44,9 +45,7 @@ def certify(keys: Sequence[Expr], aggs: Sequence[Aggregate], below: Certificate,
     columns = key_columns(keys, scope)
     for j, agg in enumerate(aggs, 1):
         facts = inner_aggregates.describe(agg, below, scope, monotone=added)
-        if not keys and not agg.name.startswith("pg_catalog.count("):  # of no rows
-            facts = replace(facts, nullable=True, moves=None if facts.moves == "-" else facts.moves)
-        columns[len(keys) + j] = facts
+        columns[len(keys) + j] = facts if keys or names(agg.name)[1] == "count" else facts.of_nothing()
     found = replace(below, columns=columns, key=frozenset(range(1, len(keys) + 1)), full=False, form=form,
                     changes={name: change(name, one) for name, one in below.changes.items()}, rows=below.rows if keys else 1,
                     linear=below.linear and bool(keys))
@@ -60,7 +59,7 @@ def key_columns(keys: Sequence[Expr], scope: Scope) -> dict[int, Facts]:
     for number, key in enumerate(keys, 1):
         facts = scope.facts(key)
         place = Place.CELL if scope.trusted(key) and scope.local(key) else facts.place
-        found[number] = replace(facts, place=place, moves="0")
+        found[number] = replace(facts, place=place, motion=Motion.STAYS)
     return found
 
 

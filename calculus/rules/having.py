@@ -9,28 +9,33 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from .. import show
-from ..certificate import Certificate, Change, step
+from ..certificate import Certificate, Change, Motion, step
 from ..expressions import Scope
-from ..facts import combined
 from ..tree import Expr
 
 __all__ = ["RULE", "certify"]
 
 RULE = "having"
-_WORDS = {"0": "decided by the group's key alone", "+": "once true it stays true as rows are added",
-          "-": "once false it stays false as rows are added", None: "may change either way"}
+_WORDS = {Motion.STAYS: "decided by the group's key alone", Motion.RISES: "once true it stays true as rows are added",
+          Motion.ANY: "may change either way"}
 
 
 def certify(conditions: Sequence[Expr], below: Certificate, scope: Scope) -> Certificate:
-    moves = combined(*(scope.facts(c).moves for c in conditions))
+    kept = _together([scope.facts(c).motion for c in conditions])
 
     def change(one: Change) -> Change:
-        if moves == "0":
+        if kept is Motion.STAYS:
             return replace(one, sigma=None, n=min(one.appear + one.vanish, 2 * one.tau))
-        appear = one.appear if moves == "-" else one.tau
-        vanish = one.vanish if moves == "+" else one.tau
-        return replace(one, appear=appear, vanish=vanish, n=min(appear + vanish, 2 * one.tau), sigma=None, ups={})
+        vanish = one.vanish if kept is Motion.RISES else one.tau
+        return replace(one, appear=one.tau, vanish=vanish, n=min(one.tau + vanish, 2 * one.tau), sigma=None, ups={})
 
     found = replace(below, changes=below.each(change), full=False)
-    says = f"{' AND '.join(map(show.expression, conditions))}: {_WORDS[moves]}"
+    says = f"{' AND '.join(map(show.expression, conditions))}: {_WORDS[kept]}"
     return replace(found, derivation=step(RULE, says, found.bound, [below.derivation]))
+
+
+def _together(motions: Sequence[Motion]) -> Motion:
+    """Of a conjunction."""
+    if all(motion is Motion.STAYS for motion in motions):
+        return Motion.STAYS
+    return Motion.ANY if Motion.ANY in motions else Motion.RISES

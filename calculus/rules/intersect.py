@@ -23,7 +23,7 @@ def certify(left: Certificate, right: Certificate, form: Any) -> Certificate:
         return Change(tau=one.tau, n=one.tau)
 
     # rows of the result are rows of the left side, so its columns are described by that side
-    columns = {number: replace(left.columns[number], place=facts.place, cells=facts.cells, moves=None)
+    columns = {number: replace(left.columns[number].unmoved(), place=facts.place, cells=facts.cells)
                for number, facts in both.columns.items()}
     found = replace(both, columns=columns, changes=both.each(change), rows=left.rows, full=False)
     says = "a row more in the result needs a row more on one side"

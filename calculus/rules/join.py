@@ -12,7 +12,7 @@ from typing import Any
 from privid.errors import NoRule
 
 from .. import show
-from ..certificate import Certificate, Change, Facts, Place, step
+from ..certificate import Certificate, Change, Facts, Motion, Place, step
 from ..expressions import Scope, columns_of
 from ..tree import Aggregate, Choice, Col, Expr, position
 from . import inner_aggregates
@@ -72,7 +72,8 @@ def _classes(classes: Sequence[frozenset[int]], equalities: Sequence[tuple[int, 
 
 def _side(facts: Facts, nullable: bool) -> Facts:
     place = Place.OUTPUT if nullable else Place.LISTED if facts.place is Place.CELL else facts.place
-    return replace(facts, nullable=facts.nullable or nullable, place=place, moves=None, cells=facts.cells if place is Place.LISTED else {})
+    known = facts.or_null() if nullable else facts.unmoved()
+    return replace(known, place=place, cells=facts.cells if place is Place.LISTED else {})
 
 
 def grouped(keys: Sequence[Expr], aggs: Sequence[Aggregate], below: Certificate, scope: Scope, form: Any) -> Certificate:
@@ -103,14 +104,14 @@ def grouped(keys: Sequence[Expr], aggs: Sequence[Aggregate], below: Certificate,
         facts = scope.facts(key)
         cells = {leaf: cell for col in sorted(equal or ()) for leaf, cell in below.columns[col].cells.items()}
         local = joined.kind == "inner" and all(_original(col, joined).place is Place.CELL for col in equal or ())
-        columns[number] = replace(facts, moves="0", place=Place.CELL if local else Place.OUTPUT, cells=cells if local else {},
+        columns[number] = replace(facts, motion=Motion.STAYS, place=Place.CELL if local else Place.OUTPUT, cells=cells if local else {},
                                   nullable=facts.nullable and joined.kind != "inner")
     for j, agg in enumerate(aggs, 1):
         columns[len(keys) + j] = inner_aggregates.describe(agg, replace(below, key=None), scope, monotone=joined.kind == "inner" and rows)
     found = replace(below, columns=columns, key=frozenset(range(1, len(keys) + 1)), join=None, form=form,
                     rows=sum(side.rows for side, _ in joined.sides), changes={name: change(name) for name in below.changes})
     if not (joined.kind == "inner" and rows):
-        found = replace(found, columns={n: f if n <= len(keys) else replace(f, moves=None) for n, f in columns.items()})
+        found = replace(found, columns={n: f if n <= len(keys) else f.unmoved() for n, f in columns.items()})
     shown = ", ".join(map(show.expression, keys))
     says = f"{'anti' if joined.anti else joined.kind} join grouped by {shown}: a group changes only if rows with its key do, on some side"
     return replace(found, derivation=step(RULE, says, found.bound, below.derivation["inputs"]))

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from privid.errors import InvalidValue
-from privid.model import Output
+from privid.model import Mechanism, Output
 from privid.udf.interval import error95
 from privid.udf.noise import MAX_SCALE, MAX_VALUE
 
@@ -19,11 +19,9 @@ from ..tree import Aggregate, position
 if TYPE_CHECKING:
     from ..draft import Draft
 
-__all__ = ["EXACT", "RULE", "check", "output"]
+__all__ = ["RULE", "check", "output"]
 
 RULE = "discrete Laplace"
-#: the mechanism of what nothing protected can change
-EXACT = "exact"
 
 
 def output(draft: Draft, share: Fraction, weight: Fraction, collects: tuple[int, ...]) -> Output:
@@ -31,11 +29,12 @@ def output(draft: Draft, share: Fraction, weight: Fraction, collects: tuple[int,
     agg, label = draft.agg, show.aggregate(draft.agg)
     if draft.public is not None:
         return Output(label=label, type=agg.type, step=draft.step, sensitivity=Fraction(0), scale=Fraction(0), epsilon=Fraction(0),
-                      error95=Fraction(0), mechanism=EXACT, public=draft.public)
+                      error95=Fraction(0), mechanism=Mechanism.EXACT, public=draft.public)
     if not draft.noisy:
         constant = draft.constant
         return Output(label=label, type=agg.type, step=draft.step, sensitivity=Fraction(0), scale=Fraction(0), epsilon=Fraction(0),
-                      error95=Fraction(0), mechanism=draft.mechanism if constant else EXACT, collects=collects,
+                      error95=Fraction(0), mechanism=draft.mechanism if constant else Mechanism.EXACT, collects=collects,
+                      counts=show.name(agg) in ("count", "sum"),
                       scales=(Fraction(0),) * len(draft.parts) if constant else (), low=draft.low, high=draft.high, spread=draft.spread)
     scales = tuple(part.unit * weight / share for part in draft.parts)
     for part, scale in zip(draft.parts, scales, strict=True):
@@ -58,9 +57,9 @@ def check(agg: Aggregate, largest: Fraction, step: Fraction, scale: Fraction, sh
     label = show.aggregate(agg)
     if scale and largest / step > MAX_VALUE:
         raise InvalidValue(f"{label} can exceed what the noise is exact for", position=position(agg.loc),
-                           detail=f"It can reach {float(largest):g} in steps of {float(step):g}.",
+                           detail=f"It can reach {show.number(largest)} in steps of {show.number(step)}.",
                            hint="Use a narrower range, a shorter window or a smaller max_rows.")
     if scale / step > MAX_SCALE or scale * share / step > MAX_VALUE:
         raise InvalidValue(f"noise for {label} would be too large to be exact", position=position(agg.loc),
-                           detail=f"Its scale would be {float(scale):g} in steps of {float(step):g}.",
+                           detail=f"Its scale would be {show.number(scale)} in steps of {show.number(step)}.",
                            hint="Raise privid.epsilon, or use a narrower range.")

@@ -31,7 +31,7 @@ def certify(limit: Expr, below: Certificate, form: Any) -> Certificate:
         return Change(tau=tau, n=min(one.n, tau))
 
     # which rows of a cell are kept depends on the other cells
-    columns = {number: replace(facts, moves=None, place=Place.LISTED if facts.place is Place.CELL else facts.place)
+    columns = {number: replace(facts.unmoved(), place=Place.LISTED if facts.place is Place.CELL else facts.place)
                for number, facts in below.columns.items()}
     found = replace(below, columns=columns, key=None, changes=below.each(change), rows=min(below.rows, count), full=False, linear=False,
                     form=form)

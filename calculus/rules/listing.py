@@ -12,8 +12,10 @@ from typing import Any
 from privid.errors import NoRule
 
 from .. import show
-from ..certificate import Certificate, Change, Facts, Place, step
+from ..certificate import Certificate, Change, Facts, Motion, Place, step
+from ..clamps import RANGES, clamped
 from ..expressions import Scope, columns_of, conjuncts
+from ..facts import unwidened
 from ..functions import names
 from ..tree import Aggregate, Call, Col, Expr, FromPublic, NullTest, position
 from . import inner_aggregates, lookup
@@ -38,8 +40,9 @@ def certify(public: FromPublic, below: Certificate, equated: Sequence[tuple[int,
     """The public columns, then the private ones, NULL where a public row has no match."""
     offset = len(public.columns)
     within = below.key is not None and all(columns_of(expr) <= below.key for _, expr in equated)
-    columns = {number: replace(facts, moves="0") for number, facts in lookup.public_facts(public, outer=False).items()}
-    columns |= {offset + number: replace(facts, nullable=True, place=Place.OUTPUT if facts.place is not Place.CELL else Place.CELL)
+    columns = {number: replace(facts, motion=Motion.STAYS if within else Motion.ANY)
+               for number, facts in lookup.public_facts(public, outer=False).items()}
+    columns |= {offset + number: replace(facts.or_null(), place=Place.OUTPUT if facts.place is not Place.CELL else Place.CELL)
                 for number, facts in below.columns.items()}
 
     def change(one: Change) -> Change:
@@ -68,21 +71,28 @@ def grouped(keys: Sequence[Expr], aggs: Sequence[Aggregate], below: Certificate,
     def change(name: str, one: Change) -> Change:
         ups = {}
         for j, agg in enumerate(aggs, 1):
-            positive = not agg.args or (low := scope.facts(agg.args[0]).low) is None or low >= 0 or names(agg.name)[1] == "count"
-            up = inner_aggregates.ups(agg, below, scope, name, added) if added and positive else None
+            up = inner_aggregates.ups(agg, below, scope, name, added) if added and _sees_matches(agg, width) else None
             if up is not None:
                 ups[len(keys) + j] = up
         tau = one.tau if added or listed.within else 2 * one.tau
         return Change(tau=tau, n=0, sigma=2 * tau, ups=ups)
 
-    columns: dict[int, Facts] = {number: replace(scope.facts(key), moves="0") for number, key in enumerate(keys, 1)}
+    columns: dict[int, Facts] = {number: replace(scope.facts(key), motion=Motion.STAYS) for number, key in enumerate(keys, 1)}
     for j, agg in enumerate(aggs, 1):
         facts = inner_aggregates.describe(agg, below, scope, monotone=added)
-        columns[len(keys) + j] = facts if added else replace(facts, moves=None)
+        columns[len(keys) + j] = facts if added and _sees_matches(agg, width) else facts.unmoved()
     found = replace(below, columns=columns, key=frozenset(range(1, len(keys) + 1)), listing=None, form=form, rows=len(listed.public.rows),
                     changes={name: change(name, one) for name, one in below.changes.items()})
     says = f"{', '.join(map(show.expression, keys))}: every row of \"{listed.public.alias}\" has its group, whatever the video shows"
     return replace(found, derivation=step(RULE, says, found.bound, [below.derivation]))
+
+
+def _sees_matches(agg: Aggregate, width: int) -> bool:
+    """Whether the aggregate passes over the row of NULLs that a key without a match has: it goes when the first match comes."""
+    value = agg.args[0] if agg.args else None
+    if isinstance(value, Call) and value.fn in RANGES and names(agg.name)[1] == "sum" and clamped(value)[0] == 0:
+        value = unwidened(value.args[0])  # of NULL it is 0, which adds nothing
+    return (isinstance(value, Col) and value.col > width) or matched_only(conjuncts(agg.filter), width)
 
 
 def matched_only(conditions: Sequence[Expr], public_columns: int) -> bool:

@@ -12,38 +12,40 @@ from typing import Any
 from privid.errors import NoRule
 from privid.model import PublicRows
 
-from ..certificate import Certificate, Change, Facts, step
+from ..certificate import Certificate, Change, Facts, Motion, step
 from ..expressions import Scope
-from ..facts import combined
 from ..tree import Expr, FromPublic, position
 
 __all__ = ["RULE", "certify", "check_unique", "public_facts", "types_of"]
 
 RULE = "look up"
-#: built-in types, and those of them whose equal values print alike
-_TYPES = {"text", "boolean", "float8", "numeric", "int2", "int4", "int8", "timestamptz", "timestamp", "date", "time", "interval"}
-_EXACT = _TYPES - {"float8", "numeric", "interval"}
+#: types of which equal values need not print alike
+_UNLIKE = {"float4", "float8", "numeric", "interval", "bpchar"}
 
 
 def certify(below: Certificate, public: FromPublic, kind: str, equated: Sequence[tuple[int, Expr]], conditions: Sequence[Expr],
             scope: Scope, loc: int, form: Any) -> Certificate:
     """The private columns, then the public ones. `equated`: places of public columns and what each is equal to."""
     offset = len(below.columns)
-    fixed = all(scope.facts(expr).moves == "0" for _, expr in equated)
+    if kind == "left" and conditions:
+        raise NoRule(f'LEFT JOIN "{public.alias}" has no rule for a condition beside the equalities of its key',
+                     position=position(conditions[0].loc), detail="Whether a row finds its public row would depend on its other values.",
+                     hint="Write the condition into WHERE, or into a CASE over the columns of the public rows.")
+    fixed = below.keyed and all(scope.facts(expr).motion is Motion.STAYS for _, expr in equated)
     columns = dict(below.columns)
     key = {place for place, _ in equated}
     for number, facts in public_facts(public, outer=kind == "left").items():
         known = facts if number in key else _without_values(facts)
-        columns[offset + number] = replace(known, moves="0" if fixed else None)
+        columns[offset + number] = replace(known, motion=Motion.STAYS if fixed else Motion.ANY)
     found = replace(below, columns=columns, form=form)
     if kind == "inner":
         within = Scope(columns)
-        moves = combined("0" if fixed else None, *(within.facts(c).moves for c in conditions))
+        stays = fixed and all(within.facts(c).motion is Motion.STAYS for c in conditions)
 
         def change(one: Change) -> Change:
             if not below.keyed:
                 return replace(one, n=one.tau, sigma=None, ups={})
-            if moves == "0":
+            if stays:
                 return replace(one, sigma=None, n=min(one.appear + one.vanish, 2 * one.tau))
             return replace(one, appear=one.tau, vanish=one.tau, n=2 * one.tau, sigma=None, ups={})
 
@@ -80,5 +82,4 @@ def public_facts(public: FromPublic, outer: bool) -> dict[int, Facts]:
 
 def _without_values(facts: Facts) -> Facts:
     """Of types whose equal values print differently, which of them stands for a group is no public matter."""
-    exact = facts.type in _EXACT or facts.type not in _TYPES
-    return facts if exact else replace(facts, labels=None, values=None)
+    return replace(facts, labels=None, values=None) if facts.type in _UNLIKE else facts

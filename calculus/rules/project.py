@@ -38,7 +38,7 @@ def certify(columns: Sequence[Expr], below: Certificate, scope: Scope, form: Any
     changes = {name: change(name, one) for name, one in below.changes.items()}
     key = frozenset(places[col] for col in below.key) if below.key is not None and keeps else None
     if key is None and below.keyed:
-        facts = {number: replace(fact, moves=None) for number, fact in facts.items()}
+        facts = {number: fact.unmoved() for number, fact in facts.items()}
     found = replace(below, columns=facts, key=key, changes=changes, form=form)
     if not below.keyed or keeps:
         return found

@@ -10,10 +10,10 @@ from fractions import Fraction
 from privid.errors import NoRule
 
 from .. import show
-from ..certificate import Bound, Cells, Certificate, Facts, Interval, step
+from ..certificate import Bound, Cells, Certificate, Interval, step
 from ..expressions import Scope
 from ..linear import dense_bound, key_bound, row_bound
-from ..tree import Aggregate, position
+from ..tree import Aggregate, Choice, Const, bare, position
 from .clamp import Clamp, clamp_of, ups_of
 from .inner_aggregates import increments
 
@@ -31,7 +31,7 @@ def summand(agg: Aggregate, row: Certificate, scope: Scope) -> Clamp:
         raise NoRule(f"{name}(DISTINCT ...) has no rule", position=position(agg.loc), detail="The rule for DISTINCT is missing.",
                      hint=f"Make the rows distinct in a subquery, or take all rows: {name}(range(value, low, high)).")
     clamp = clamp_of(value, scope, row.derivation) if value is not None else None
-    if value is None or clamp is None or (clamp.low is None and name != "sum"):
+    if clamp is None:
         raise _no_range(agg)
     return clamp
 
@@ -41,40 +41,42 @@ def bound(agg: Aggregate, row: Certificate, scope: Scope, cells: Cells) -> Bound
     by_camera: dict[str, Fraction] = {}
     for name in row.changes:
         up = ups_of(agg.args[0], row, scope, name)
-        found = _changed_by(clamp, row, name, cells.untrusted, cells.within_key, up)
-        if found is None:
-            raise _no_range(agg)
-        by_camera[name] = found
+        by_camera[name] = _changed_by(clamp, row, name, cells.untrusted, cells.within_key, up)
     delta, keys = sum(by_camera.values(), Fraction(0)), cells.untrusted
-    largest = clamp.single * row.rows if clamp.low is not None else Fraction(row.rows)
     says = f"{show.aggregate(agg)} changes by at most {show.number(delta)}" + (f" over {keys} keys together" if keys > 1 else "")
-    return Bound(by_camera, clamp.step, largest, step(RULE, says, f"delta={show.number(delta)}", [clamp.derivation]))
+    return Bound(by_camera, clamp.step, clamp.single * row.rows, step(RULE, says, f"delta={show.number(delta)}", [clamp.derivation]))
 
 
-def _changed_by(clamp: Clamp, row: Certificate, camera: str, keys: int, within: bool, up: Interval | None) -> Fraction | None:
+def _changed_by(clamp: Clamp, row: Certificate, camera: str, keys: int, within: bool, up: Interval | None) -> Fraction:
     """For one camera: the least bound that applies."""
     one = row.changes[camera]
     candidates: list[Fraction] = [] if one.tau else [Fraction(0)]
-    if clamp.low is not None and clamp.high is not None:
-        if not row.keyed:
-            candidates.append(row_bound(one.tau, clamp.single, clamp.pair, keys))
-        else:
-            candidates.append(row_bound(2 * one.tau, clamp.single, clamp.pair, keys))
-            if within or keys == 1:
-                value = Facts("numeric", nullable=clamp.nullable, low=clamp.low, high=clamp.high, moves=clamp.moves)
-                least, most = increments(value, one.appear > 0, one.vanish > 0)
-                candidates.append(key_bound(one.tau, least, most, keys))
-        if one.sigma is not None:
-            candidates.append(dense_bound(one.sigma, clamp.single, clamp.pair, keys))
+    candidates.append(row_bound(2 * one.tau if row.keyed else one.tau, clamp.single, clamp.pair, keys))
+    if row.keyed and (within or keys == 1):
+        least, most = increments(clamp.low, clamp.high, clamp.motion, one)
+        candidates.append(key_bound(one.tau, least, most, keys))
+    if one.sigma is not None:
+        candidates.append(dense_bound(one.sigma, clamp.single, clamp.pair, keys))
     if up is not None and (keys == 1 or (row.keyed and within)):
         # on the grid, outwards
         candidates.append(-(-(up[1] - up[0]) // clamp.step) * clamp.step * min(keys, 2))
-    return min(candidates) if candidates else None
+    return min(candidates)
 
 
 def _no_range(agg: Aggregate) -> NoRule:
-    name, inside = show.name(agg), show.expression(agg.args[0]) if agg.args else "value"
+    name, inside, written = show.name(agg), show.expression(agg.args[0]) if agg.args else "value", _written(agg)
     return NoRule(f"{show.aggregate(agg)} has no rule without a range", position=position(agg.loc),
                   detail=f"One row could change the {name} by any amount, so no noise would hide it.",
-                  hint=f"Write {name}(range({inside}, low, high)) with the bounds that matter to you, "
+                  hint=f"Write {name}({written})." if written else
+                       f"Write {name}(range({inside}, low, high)) with the bounds that matter to you, "
                        f"for example {name}(range({inside}, 0, 10)).")
+
+
+def _written(agg: Aggregate) -> str | None:
+    """least(greatest(value, low), high), or the other way round, as a range."""
+    match [bare(a) for a in agg.args]:
+        case [Choice(kind="least" as outer, args=(Choice(kind="greatest", args=(value, Const() as inner)), Const() as last))] | [
+              Choice(kind="greatest" as outer, args=(Choice(kind="least", args=(value, Const() as inner)), Const() as last))]:
+            low, high = (inner, last) if outer == "least" else (last, inner)
+            return f"range({', '.join(map(show.expression, (value, low, high)))})"
+    return None

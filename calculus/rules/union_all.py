@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
 from ..certificate import Certificate, Change, Facts, Interval, Place, step
@@ -38,7 +37,7 @@ def rebased(part: Certificate) -> Certificate:
     """A KEY relation as rows."""
     if not part.keyed:
         return part
-    columns = {number: replace(facts, moves=None) for number, facts in part.columns.items()}
+    columns = {number: facts.unmoved() for number, facts in part.columns.items()}
     return replace(part, columns=columns, key=None, changes=part.each(lambda one: one.rebased(True)))
 
 
@@ -53,15 +52,9 @@ def _column(facts: Sequence[Facts]) -> Facts:
     places = {f.place for f in facts}
     trusted = Place.OUTPUT not in places
     cells: dict[int, Expr] = {leaf: cell for f in facts for leaf, cell in f.cells.items()} if trusted else {}
-    lows, highs = [f.low for f in facts], [f.high for f in facts]
+    lows, highs = [f.low for f in facts if f.low is not None], [f.high for f in facts if f.high is not None]
+    bounded = len(lows) == len(highs) == len(facts)
     grids, labels = {f.grid for f in facts}, {f.labels for f in facts}
     return Facts(facts[0].type, Place.OUTPUT if not trusted else Place.LISTED if Place.LISTED in places else Place.CELL,
-                 nullable=any(f.nullable for f in facts), low=_hull(lows, least=True), high=_hull(highs, least=False),
+                 nullable=any(f.nullable for f in facts), low=min(lows) if bounded else None, high=max(highs) if bounded else None,
                  grid=grids.pop() if len(grids) == 1 else None, labels=labels.pop() if len(labels) == 1 else None, cells=cells)
-
-
-def _hull(bounds: Sequence[Fraction | None], least: bool) -> Fraction | None:
-    known = [b for b in bounds if b is not None]
-    if len(known) < len(bounds):
-        return None
-    return min(known) if least else max(known)

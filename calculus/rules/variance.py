@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from privid.model import Mechanism
+
 from .. import show
 from ..certificate import Cells, Certificate, step
 from ..draft import Draft, Part
@@ -15,10 +17,9 @@ from ..functions import names
 from ..tree import Aggregate
 from .sum import summand
 
-__all__ = ["IDENTITIES", "MECHANISM", "RULE", "draft"]
+__all__ = ["IDENTITIES", "RULE", "draft"]
 
 RULE = "variance"
-MECHANISM = "noisy variance"
 _SPREADS = {"variance": "var_samp", "var_samp": "var_samp", "var_pop": "var_pop", "stddev": "stddev_samp", "stddev_samp": "stddev_samp",
             "stddev_pop": "stddev_pop"}
 IDENTITIES = tuple(f"pg_catalog.{name}({t})" for name in _SPREADS for t in ("numeric", "float8"))
@@ -27,9 +28,8 @@ _UNITS = (Fraction(3), Fraction(9, 4), Fraction(9, 4))
 
 def draft(agg: Aggregate, row: Certificate, scope: Scope, cells: Cells) -> Draft:
     clamp = summand(agg, row, scope)
-    assert clamp.low is not None and clamp.high is not None
     half = (clamp.high - clamp.low) / 2
-    dense = cells.untrusted == 1 and row.changes and all(one.sigma is not None for one in row.changes.values()) and not clamp.nullable
+    dense = cells.untrusted == 1 and row.changes and all(one.sigma is not None for one in row.changes.values())
     factor = (2 if cells.untrusted > 1 else 1) * (2 if row.keyed else 1)
     weights = {name: Fraction(0) if not half else Fraction((one.sigma or 0) if dense else one.tau * factor)
                for name, one in row.changes.items()}
@@ -40,5 +40,5 @@ def draft(agg: Aggregate, row: Certificate, scope: Scope, cells: Cells) -> Draft
     weight = show.number(sum(weights.values(), Fraction(0)))
     says = f"{show.aggregate(agg)}: {'' if dense else 'count, '}sum and squares around the middle of the range, released together"
     derivation = step(RULE, says, f"Delta={weight} rows, half width {show.number(half)}", [clamp.derivation])
-    return Draft(agg, MECHANISM, weights, parts, clamp.low, clamp.high, clamp.step, clamp.collect, derivation,
+    return Draft(agg, Mechanism.VARIANCE, weights, parts, clamp.low, clamp.high, clamp.step, clamp.collect, derivation,
                  spread=_SPREADS[names(agg.name)[1]])

@@ -9,6 +9,8 @@ from tests.verify.calculus_search import Searcher
 from tests.verify.calculus_stand import Stand
 
 FOUND = {
+    "a sum of a number that is 0 on the grid and not by itself":
+        Query("", (), (Agg("sum", "5e-324::float8"),), "FROM @n1@ q", frozenset(), 0),
     "an argmax over a padded table, whose row number is public but not the number under one key":
         Query("", ("red",), (Agg("count"),), "FROM @n3@ q", frozenset(), 0, True),
     "an argmax over tables of which one is padded":

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from privid.calculus import facts
-from privid.calculus.certificate import Certificate, Change
+from privid.calculus.certificate import Certificate, Change, Facts, Motion
 from privid.calculus.rules import (
     argmax,
     average,
@@ -157,14 +157,17 @@ WEAKNESSES = [
              _query(_sum("range(n, 0, 10)"), _GROUPED.format(agg="avg(range(v, 0, 10))"), depth=1)),
     Weakness("having", "groups that leave overlooked", _instead(having, "certify", lambda conditions, below, scope: below),
              _query("count", "FROM (SELECT plate FROM @n1@ q GROUP BY plate HAVING count(*) = 1) q", depth=1)),
-    Weakness("having", "a condition taken for one that stays true", _instead(facts, "flipped", lambda move: move),
+    Weakness("having", "a condition taken for one that stays true", _instead(facts.Judge, "_compared", lambda *_: Motion.RISES),
              _query("count", "FROM (SELECT plate FROM @n1@ q GROUP BY plate HAVING count(*) <= 1) q", depth=1)),
     Weakness("aggregate of groups", "min taken for one that does not fall",
-             _wrap(inner_aggregates, "describe", lambda found, *_: replace(found, moves="+")),
+             _wrap(inner_aggregates, "describe", lambda found, *_: replace(found, motion=Motion.RISES)),
              _query(_sum("range(n, 2, 10)"), _GROUPED.format(agg="min(range(v, 2, 10))"), depth=1)),
     Weakness("aggregate of groups", "an average changed by what it gains only",
              _wrap(inner_aggregates, "ups", lambda up, *_: None if up is None else (Fraction(0), up[1])),
              _query(_sum("range(n, 0, 10)"), _GROUPED.format(agg="avg(range(v, 0, 10))"), depth=1)),
+    Weakness("aggregate of groups", "an average of no rows taken for a value",
+             lambda patch: patch.setattr(Facts, "of_nothing", lambda self: self),
+             _query([Agg("count", "n")], "FROM (SELECT avg(range(v, 2, 10)) AS n FROM @n1@ q) q", depth=1)),
     Weakness("join", "the second side overlooked", _wrap(join, "_parts", lambda parts, side, offset, *_: parts if not offset else {}),
              _query("count", "FROM (SELECT a.plate FROM @n1@ a JOIN @n2@ b ON a.plate = b.plate GROUP BY a.plate) q", depth=1)),
     Weakness("limit", "half of the rows that change", _wrap(limit, "certify", lambda found, *_: replace(found, changes=found.each(

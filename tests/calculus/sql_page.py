@@ -36,8 +36,9 @@ In brief:
   Every key is in the answer, every time.
 - **GROUP BY in a subquery**: anything; `LIMIT` and `DISTINCT` too.
 - **Aggregates of the release**: `count(*)`, `count(x)`, `count(DISTINCT x)`, and `sum`, `avg`, `variance`, `var_pop`, `var_samp`,
-  `stddev`, `stddev_pop`, `stddev_samp` of a value with bounds: `range(x, low, high)`, `least(greatest(x, low), high)`, or an aggregate
-  of a subquery that has bounds. `FILTER (WHERE …)` with each. Argmax: `SELECT key … GROUP BY key ORDER BY count(*) DESC LIMIT 1`.
+  `stddev`, `stddev_pop`, `stddev_samp` of a value with bounds: `range(x, low, high)`, a number, a count of a subquery, or
+  CASE, COALESCE, LEAST and GREATEST of such. Arithmetic has none: `range(a + b, low, high)`. `FILTER (WHERE …)` with each.
+  Argmax: `SELECT key … GROUP BY key ORDER BY count(*) DESC LIMIT 1`.
 - **Aggregates of subqueries**: these and `min`, `max`.
 - **Public answers**, which read nothing and cost nothing: `min` and `max` of a function of `chunk` over whole chunks, keys without
   aggregates (`SELECT DISTINCT hour(chunk) …`, `SELECT kind … GROUP BY kind`), `LIMIT 0`, `WHERE false`.

@@ -10,7 +10,7 @@ from statistics import mean, pvariance, stdev
 
 import pytest
 
-from privid.model import Collected, Key, Output, Plan
+from privid.model import Collected, Key, Mechanism, Output, Plan
 from privid.udf import answer, perturb
 from privid.udf.moments import pivot
 from privid.udf.noise import choose
@@ -19,13 +19,14 @@ STEP = Fraction(1, 100)
 
 
 def average(scales: tuple[int | Fraction, int | Fraction] = (0, 0), low: int = 0, high: int = 10, type: str = "numeric") -> Output:
-    return Output("avg(range(v, 0, 10))", type, STEP, Fraction(0), Fraction(scales[1]), Fraction(1), Fraction(0), mechanism="noisy average",
+    return Output("avg(range(v, 0, 10))", type, STEP, Fraction(0), Fraction(scales[1]), Fraction(1), Fraction(0),
+                  mechanism=Mechanism.AVERAGE,
                   collects=(0, 1), scales=tuple(map(Fraction, scales)), low=Fraction(low), high=Fraction(high))
 
 
 def variance(spread: str, scales: tuple[int, int, int] = (0, 0, 0)) -> Output:
     return Output(f"{spread}(range(v, 0, 10))", "numeric", STEP, Fraction(0), Fraction(scales[1]), Fraction(1), Fraction(0),
-                  mechanism="noisy variance", collects=(0, 1, 2), scales=tuple(map(Fraction, scales)), low=Fraction(0), high=Fraction(10),
+                  mechanism=Mechanism.VARIANCE, collects=(0, 1, 2), scales=tuple(map(Fraction, scales)), low=Fraction(0), high=Fraction(10),
                   spread=spread)
 
 
@@ -116,7 +117,7 @@ def test_a_choice_has_the_law_of_permute_and_flip() -> None:
 def test_argmax_gives_the_winner_of_each_cell_and_no_score() -> None:
     keys = tuple((hour, kind) for hour in ("6", "7") for kind in ("car", "bus"))
     output = Output("argmax of count(*)", "int8", Fraction(1), Fraction(4), Fraction(4), Fraction(1), Fraction(9),
-                    mechanism="permute and flip", collects=(0,))
+                    mechanism=Mechanism.PERMUTE, collects=(0,))
     rows = [["6", "car", "1000"], ["6", "bus", "2"], ["7", "bus", "1000"]]
     found, told = answer(plan(output, keys, argmax=(1,)), rows)
     assert found == [["6", "car", None], ["7", "bus", None]]
@@ -124,21 +125,23 @@ def test_argmax_gives_the_winner_of_each_cell_and_no_score() -> None:
 
 
 def test_every_key_of_the_plan_is_in_the_answer_in_its_order_and_no_other_is() -> None:
-    output = Output("count(x)", "int8", Fraction(1), Fraction(0), Fraction(0), Fraction(0), Fraction(0), mechanism="exact", collects=(0,))
+    output = Output("count(x)", "int8", Fraction(1), Fraction(0), Fraction(0), Fraction(0), Fraction(0), mechanism=Mechanism.EXACT,
+                   collects=(0,))
     keys = (("A", "6"), ("A", "7"), ("B", "6"), ("B", "7"))
     rows: list[list[str | None]] = [["B", "6", "2"], ["A", "7", "1"], ["C", "6", "9"], ["A", "6", "3"], ["B", None, "5"]]
     assert perturb(plan(output, keys), rows) == [["A", "6", "3"], ["A", "7", "1"], ["B", "6", "2"], ["B", "7", "0"]]
 
 
 def test_what_is_public_is_answered_as_the_plan_has_it() -> None:
-    last = Output("max(chunk)", "timestamptz", Fraction(1), Fraction(0), Fraction(0), Fraction(0), Fraction(0), mechanism="exact",
-                  public=("2026-03-01 06:00:09+00", None))
-    count = Output("count(*)", "int8", Fraction(1), Fraction(0), Fraction(0), Fraction(0), Fraction(0), mechanism="exact", collects=(0,))
+    last = Output("max(chunk)", "timestamptz", Fraction(1), Fraction(0), Fraction(0), Fraction(0), Fraction(0), mechanism=Mechanism.EXACT,
+                  public=("2026-03-01 06:00:09+00", None), counts=False)
+    count = Output("count(*)", "int8", Fraction(1), Fraction(0), Fraction(0), Fraction(0), Fraction(0), mechanism=Mechanism.EXACT,
+                   collects=(0,))
     both = Plan((), (last, count), (("a",), ("b",)), Fraction(0), "exact", "", {}, columns=(Collected(1),))
     assert perturb(both, [["b", "4"]]) == [["a", "2026-03-01 06:00:09+00", "0"], ["b", None, "4"]]
 
 
 def test_exact_answers_are_as_postgresql_printed_them() -> None:
-    text = Output("avg(range(v, 0, 10))", "numeric", STEP, Fraction(0), Fraction(0), Fraction(0), Fraction(0), mechanism="exact",
-                  collects=(0,))
+    text = Output("avg(range(v, 0, 10))", "numeric", STEP, Fraction(0), Fraction(0), Fraction(0), Fraction(0), mechanism=Mechanism.EXACT,
+                  collects=(0,), counts=False)
     assert perturb(plan(text, (("a",), ("b",))), [["a", "4.1000000000000000"]]) == [["a", "4.1000000000000000"], ["b", None]]

@@ -14,9 +14,10 @@ import psycopg
 from privid.ledger.steps import Step, Use, shares
 from privid.model import Plan
 
+from .calculus_claims import Claim
 from .calculus_grammar import Grammar, Query
 from .calculus_mechanisms import Answer, Part, change, collected, parts, public
-from .calculus_stand import Claim, NotOneRelease, Stand
+from .calculus_stand import NotOneRelease, Stand
 from .calculus_world import CAMERAS, TABLES, Pair, World, copy_text, fresh_pair, mutated
 
 __all__ = ["Finding", "Searcher", "Tally"]
@@ -100,8 +101,12 @@ _BOOLEANS = {"true": "t", "false": "f"}
 class Searcher:
     """Searches one stand, from one seed."""
 
+    #: the chance of rows with ends and oddities of their types, on which the statement itself may raise
+    odd = 0.0
+
     def __init__(self, stand: Stand, seed: int, grammar: Grammar | None = None) -> None:
         self.stand = stand
+        stand.engine.room.rehearses = False  # how long a query takes is no matter here
         self.rng = random.Random(seed)
         self.grammar = grammar or Grammar(self.rng, extremes=tuple(TABLES))
         self.tally = Tally()
@@ -115,7 +120,7 @@ class Searcher:
         try:
             claim = self.stand.explain(query.claimed)
         except psycopg.Error as error:
-            if error.sqlstate not in ("PV001", "PV002", "22023"):
+            if error.sqlstate not in ("PV001", "PV002", "22023") and not self.is_refusal(error):
                 self.failed(error, query.claimed)
             else:
                 self.tally.refusals[_kind(error.diag.message_primary or "")] += 1
@@ -129,6 +134,10 @@ class Searcher:
         self.tally.accepted.update(forms)
         return claim
 
+    def is_refusal(self, error: psycopg.Error) -> bool:
+        """Whether an error of PostgreSQL's own is to be expected."""
+        return False
+
     def failed(self, error: psycopg.Error, statement: str) -> None:
         told = f"{error.sqlstate} {error.diag.message_primary}"
         if told not in self.tally.failures:
@@ -138,7 +147,7 @@ class Searcher:
     # Truth
 
     def answers(self, query: Query, columns: Sequence[str], pairs: Sequence[Pair]) -> list[tuple[Answer, Answer]]:
-        """Both answers of each pair, by PostgreSQL."""
+        """Both answers of each pair, by PostgreSQL from the statement itself."""
         connection = self.stand.truth
         with connection.transaction():
             first = self.stand.new_worlds(2 * len(pairs))
@@ -158,6 +167,12 @@ class Searcher:
             found[row[0] - first][tuple(_BOOLEANS.get(key, key) for key in row[1:keys])] = row[keys:]
         return [(found[2 * i], found[2 * i + 1]) for i in range(len(pairs))]
 
+    def evaluated(self, query: Query, claim: Claim, columns: Sequence[str], pairs: Sequence[Pair]) -> list[tuple[Answer, Answer]]:
+        """What the room evaluates; what is said to be public, and so evaluated nowhere, by the statement itself."""
+        if not claim.plan.reads or any(output.public is not None for output in claim.plan.outputs):
+            return self.answers(query, columns, pairs)
+        return self.stand.inner.answers(claim, pairs)
+
     # Search
 
     def search(self, query: Query, claim: Claim, fresh: int = 24, rounds: int = 4, size: int = 20) -> Finding | None:
@@ -165,10 +180,10 @@ class Searcher:
         plan = claim.plan
         columns, noisy = collected(plan, query), parts(plan)
         costs = {camera: _costs(plan, camera) for camera in CAMERAS}
-        pairs = [fresh_pair(self.rng, query.tables) for _ in range(fresh)]
+        pairs = [fresh_pair(self.rng, query.tables, self.odd) for _ in range(fresh)]
         best: list[tuple[float, Pair]] = []
         for turn in range(rounds + 1):
-            for pair, (one, other) in zip(pairs, self.answers(query, columns, pairs), strict=True):
+            for pair, (one, other) in zip(pairs, self.evaluated(query, claim, columns, pairs), strict=True):
                 self.tally.pairs += 1
                 finding, ratio = self._judge(query, claim, pair, one, other, noisy, costs[pair.camera])
                 if finding is not None:
@@ -177,7 +192,7 @@ class Searcher:
             best = sorted(best, key=lambda item: -item[0])[:5]
             if turn == rounds or not best:
                 break
-            pairs = [mutated(self.rng, self.rng.choice(best)[1], query.tables) for _ in range(size)]
+            pairs = [mutated(self.rng, self.rng.choice(best)[1], query.tables, self.odd) for _ in range(size)]
         for form in ("all", *query.forms):
             self.tally.tightest[form] = max(self.tally.tightest[form], best[0][0] if best else 0.0)
         return None
@@ -220,7 +235,10 @@ class Searcher:
                 # some statements are searched much longer
                 finding = self.search(query, claim, **(options or {"rounds": 25 if self.rng.random() < 0.1 else 4}))
             except psycopg.Error as error:
-                self.failed(error, query.true())
+                if self.stand.engine.room.refuses(claim):
+                    self.tally.refusals["(PostgreSQL cannot plan it)"] += 1
+                else:
+                    self.failed(error, query.true())
                 continue
             if finding is not None:
                 self.tally.findings.append(str(self.minimised(finding, claim)))
@@ -234,7 +252,7 @@ class Searcher:
         while smaller:
             smaller = False
             for pair in _reductions(finding.pair):
-                one, other = self.answers(finding.query, columns, [pair])[0]
+                one, other = self.evaluated(finding.query, claim, columns, [pair])[0]
                 found, _ = self._judge(finding.query, claim, pair, one, other, noisy, costs)
                 if found is not None:
                     finding, smaller = found, True

@@ -15,7 +15,6 @@ import tempfile
 import threading
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -30,14 +29,17 @@ from privid.cli.layout import Layout
 from privid.cli.library import copy_into
 from privid.cli.postgres import Postgres
 from privid.engine.definitions import Sources
-from privid.engine.judge import Judge
+from privid.engine.judge import Judge, Judged
 from privid.engine.wire import Malformed, pack_json, parse_body, read_message
 from privid.errors import EngineUnavailable, PrividError
 from privid.ledger.pool import Pool
-from privid.model import Evaluate, Executable, Footage, Key, Mask, Plan, Region, Regions, Span, Table, VideoFile
-from privid.room import Room
+from privid.model import Evaluate, Executable, Footage, Key, Mask, Region, Regions, Span, Table, TableUse, VideoFile
+from privid.room import Inner, Room
+from privid.room.plans import Planned
 from privid.video.chunking import make_grid
 
+from .calculus_claims import Claim
+from .calculus_inner import InnerTruth
 from .calculus_world import CAMERAS, COLUMNS, FPS, FRAMES, KIND, PUBLIC, SIZES, STARTS, TABLES
 
 __all__ = ["Claim", "Explainer", "Stand", "own_postgres"]
@@ -47,15 +49,6 @@ EPSILON = Fraction(1)
 
 _FOOTAGE = Footage((VideoFile("street.mp4", "0" * 64, 0, FRAMES),), Fraction(FPS), 16, 16)
 _EXECUTABLE = Executable("rows", "1" * 64, b"")
-
-
-@dataclass(frozen=True)
-class Claim:
-    """What the calculus says of one statement."""
-
-    request: dict[str, Any]
-    plan: Plan
-    shown: dict[str, Any]  # the object "Privid" of EXPLAIN
 
 
 class Offers:
@@ -72,7 +65,9 @@ class Offers:
 
 
 class Remembering(Room):
-    """A room that is asked each question about chunks once."""
+    """A room that is asked each question about chunks once, and may have queries planned only when they fail."""
+
+    rehearses = True
 
     _known: dict[Any, list[Key]]
 
@@ -88,11 +83,23 @@ class Remembering(Room):
         return evaluate
 
 
+    def rehearse(self, inner: Inner, tables: Sequence[Table], uses: Sequence[TableUse], settings: Mapping[str, str]) -> Planned:
+        return super().rehearse(inner, tables, uses, settings) if self.rehearses else Planned()
+
+    def refuses(self, claim: Claim) -> bool:
+        """Whether a rehearsal refuses it, as it would in life."""
+        try:
+            super().rehearse(claim.inner, claim.tables, claim.plan.uses, claim.judged.settings)
+        except PrividError:
+            return True
+        return False
+
+
 class Explainer:
     """An engine that answers hello, checks of definitions, and whether and how a statement would be released."""
 
     def __init__(self, path: Path, conninfo: str) -> None:
-        self.asked: list[tuple[dict[str, Any], Plan]] = []
+        self.asked: list[tuple[dict[str, Any], Judged]] = []
         self.path = path
         self._pool = Pool(conninfo)
         self.room = Remembering(path.parent, self._pool, lambda event, /, **fields: None)
@@ -136,9 +143,9 @@ class Explainer:
         if kind == "T":
             return pack_json("t", {"releases": self.judge.choose(body)})
         if kind == "X":
-            plan = self.judge.judge(body).plan
-            self.asked.append((body, plan))
-            shown, lines = calculus.explain(plan, frames_charged=0, budget_remaining=None, slots=0, seconds=0.0)
+            judged = self.judge.judge(body)
+            self.asked.append((body, judged))
+            shown, lines = calculus.explain(judged.plan, frames_charged=0, budget_remaining=None, slots=0, seconds=0.0)
             return pack_json("x", {"Privid": shown, "text": lines})
         raise Malformed(f"this engine does not answer {kind}")
 
@@ -156,6 +163,7 @@ class Stand:
         self._set_socket(str(self.engine.path))
         self._define()
         self.claims, self.truth = self.connect("analyst"), self.connect("analyst")
+        self.inner = InnerTruth(self.engine.room)
         try:
             self._prepare()
         except BaseException:
@@ -177,6 +185,7 @@ class Stand:
     def close(self) -> None:
         self.claims.close()
         self.truth.close()
+        self.inner.close()
         self._set_socket(None)
         with self.connect("privid") as connection:
             connection.execute("DROP SCHEMA IF EXISTS verify CASCADE")
@@ -236,8 +245,8 @@ class Stand:
         assert row is not None
         if len(self.engine.asked) != 1:
             raise NotOneRelease(f"{len(self.engine.asked)} releases")
-        request, plan = self.engine.asked[0]
-        return Claim(request, plan, _privid(row[0]))
+        request, judged = self.engine.asked[0]
+        return Claim(request, judged, _privid(row[0]))
 
 
 class NotOneRelease(Exception):

@@ -32,6 +32,12 @@ COLUMNS = (f"chunk timestamptz, region text, plate text DEFAULT '', v float8 DEF
 PLATES = ("A", "B", "C", "D", "E", "F")
 NUMBERS = (-100.0, -7.0, -1.0, 0.0, 1.0, 2.0, 3.0, 5.0, 7.5, 10.0, 30.0, 60.0, 100.0)
 SMALL = (-2.0, 0.0, 1.0, 4.0, 10.0)
+#: ends of types, what is lost in casts, and what is equal only nearly; a program's numbers are finite, and its zero has no sign
+EXTREME = (1.7976931348623157e308, -1.7976931348623157e308, 5e-324, 2147483647.0, 2147483648.0, -2147483649.0, 9007199254740993.0,
+           9223372036854775807.0, -9223372036854775808.0, 1e18, 1e15, 0.1, 0.30000000000000004, 1e-7, 0.5, -0.5, 1e100)
+#: texts that are numbers, equal ones among them, and ends of lengths
+ODD = ("", "0", "-0", "1", "1.0", "1.00", "-0.0", "NaN", "Infinity", "1e999", "9223372036854775808", "true", "t", " 1 ",
+       "a" * 300, "%", "é")
 SIZES = ("small", "medium", "large")
 DEFAULT: Row = ("", 0.0, 0.0, False, "small")
 
@@ -151,11 +157,11 @@ class Pair:
 class Palette:
     """Rows of one character: few plates and numbers, so that keys meet and bounds are reached."""
 
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(self, rng: random.Random, odd: float = 0.0) -> None:
         self.rng = rng
-        self.plates = rng.sample(PLATES, rng.choice((1, 2, 2, 3, 4, 6)))
-        self.v = rng.sample(NUMBERS, rng.choice((1, 2, 2, 4)))
-        self.w = rng.sample(SMALL, rng.choice((1, 2)))
+        self.plates = rng.sample(ODD if rng.random() < odd else PLATES, rng.choice((1, 2, 2, 3, 4, 6)))
+        self.v = rng.sample(EXTREME if rng.random() < odd else NUMBERS, rng.choice((1, 2, 2, 4)))
+        self.w = rng.sample(EXTREME if rng.random() < odd / 2 else SMALL, rng.choice((1, 2)))
         self.red = rng.choice(((True,), (False,), (True, False)))
         self.sizes = rng.sample(SIZES, rng.choice((1, 2, 3)))
         self.one_each = rng.random() < 0.4
@@ -178,13 +184,14 @@ class Palette:
 _FILLS = (0.0, 0.3, 0.7, 1.0, 1.0)
 
 
-def fresh_pair(rng: random.Random, tables: Sequence[str]) -> Pair:
-    """Neighbours from nothing: some background, and a segment whose chunks are empty, full or anything, before and after."""
+def fresh_pair(rng: random.Random, tables: Sequence[str], odd: float = 0.0) -> Pair:
+    """Neighbours from nothing: some background, and a segment whose chunks are empty, full or anything, before and after. `odd`: the chance
+    of rows with ends and oddities of their types."""
     camera = rng.choice(sorted({TABLES[t].camera for t in tables}))
     policy = CAMERAS[camera]
     sites = [TABLES[t] for t in tables]
     first = _segment(rng, [s for s in sites if s.camera == camera], policy.frames)
-    background, old, new = Palette(rng), Palette(rng), Palette(rng)
+    background, old, new = (Palette(rng, odd) for _ in range(3))
     # rows that meet keys of the background, or leave them, or neither
     meeting = rng.randrange(5)
     if meeting in (0, 1):
@@ -212,11 +219,11 @@ def _segment(rng: random.Random, sites: Sequence[Site], frames: int) -> int:
     return max(choices, key=lambda q: sum(len(touched(s, q, frames)) * s.max_rows for s in sites))
 
 
-def mutated(rng: random.Random, pair: Pair, tables: Sequence[str]) -> Pair:
+def mutated(rng: random.Random, pair: Pair, tables: Sequence[str], odd: float = 0.0) -> Pair:
     """A pair not far from another: some chunks of it are changed, copied or swapped; outside the segment in both worlds alike."""
     before = {t: list(pair.before[t]) for t in tables}
     after = {t: list(pair.after[t]) for t in tables}
-    palette = Palette(rng)
+    palette = Palette(rng, odd)
     known = [row for t in tables for chunk in (*before[t], *after[t]) for row in chunk]
     for _ in range(rng.choice((1, 1, 2, 3))):
         site = TABLES[rng.choice(tables)]

@@ -12,22 +12,20 @@ import random
 import shutil
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from math import erfc, sqrt
 from pathlib import Path
 
 from tests.conftest import RunningStack, run_privid
 
-from .statements_calls import read_calls
 from .statements_pairs import Finding, Floor, Pairs, Tally
 from .statements_scenario import FLAVOURS, Author
-from .statements_settings import read_settings
-from .statements_world import drop_world, made_world
+from .statements_workers import work_in_worlds
+from .statements_world import World
 
 __all__ = ["biased", "fuzz", "main", "own_stack", "report"]
 
@@ -41,42 +39,24 @@ BIASED = 1e-6
 def fuzz(stack: RunningStack, pairs: int, seed: int, *, workers: int = 4,
          flavour: str | None = None, enough: int | None = None) -> Tally:
     """One job; it ends early when there are enough findings."""
-    worlds = made_world(stack, workers, seed)
-    floor = Floor()
-    several = [Pairs(world, floor) for world in worlds]
-    failures: list[BaseException] = []
+    floor, several = Floor(), list[Pairs]()
 
-    def over() -> bool:
+    def enough_found() -> bool:
         found = sum(len(comparing.tally.findings) for comparing in several)
-        return bool(failures) or (enough is not None and found >= enough)
+        return enough is not None and found >= enough
 
-    def work(first: int, comparing: Pairs, author: Author) -> None:
-        racer = replace(author, racing=True)
-        try:
-            for number in range(first, pairs, workers):
-                if over():
+    def work(world: World, author: Author, over: Callable[[], bool]) -> None:
+        racer, comparing = replace(author, racing=True), Pairs(world, floor)
+        several.append(comparing)
+        with closing(comparing):
+            for number in range(world.number, pairs, workers):
+                if over() or enough_found():
                     break
                 rng = random.Random(f"order {seed} {number}")
                 chosen = racer if rng.random() < RACING else author
                 comparing.compare(chosen.write(f"{seed} {number}"), rng)
-        except BaseException as error:
-            failures.append(error)
-        finally:
-            comparing.close()
 
-    try:
-        with worlds[0].connect("a") as connection:
-            author = Author(read_calls(connection), read_settings(connection), flavour=flavour)
-        threads = [threading.Thread(target=work, args=(first, comparing, author))
-                   for first, comparing in enumerate(several)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        drop_world(worlds)
-    if failures:
-        raise failures[0]
+    work_in_worlds(stack, workers, seed, flavour, work)
     total = Tally()
     for comparing in several:
         total.add(comparing.tally)

@@ -17,19 +17,18 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tests.conftest import REPOSITORY, RunningStack, run_privid
 from tests.guard import guarded
 
-from .statements_calls import read_calls
 from .statements_scenario import Author, Scenario
-from .statements_settings import read_settings
 from .statements_sides import Run, Side
-from .statements_world import drop_world, made_world
+from .statements_workers import work_in_worlds
+from .statements_world import World
 
 __all__ = ["Outcome", "build", "main", "search"]
 
@@ -90,37 +89,19 @@ def sanitized_stack(folder: Path) -> Iterator[RunningStack]:
 
 def search(stack: RunningStack, statements: int, seed: int, workers: int = 4) -> Outcome:
     """Scenarios as the pairs have them, on the side where hostile things are seen."""
-    outcome, worlds = Outcome(), made_world(stack, workers, seed)
-    failures: list[BaseException] = []
-    lock = threading.Lock()
+    outcome, lock = Outcome(), threading.Lock()
 
-    def work(side: Side, number: int, author: Author) -> None:
-        racer = replace(author, racing=True)
-        try:
-            while outcome.statements < statements and not failures:
+    def work(world: World, author: Author, over: Callable[[], bool]) -> None:
+        racer, number = replace(author, racing=True), world.number
+        with closing(Side(world, "b")) as side:
+            while outcome.statements < statements and not over():
                 scenario = (racer if number % 5 == 0 else author).write(f"{seed} {number}")
                 number += workers
                 run = side.run(scenario)
                 with lock:
                     outcome.add(scenario, run)
-        except BaseException as error:
-            failures.append(error)
-        finally:
-            side.close()
 
-    try:
-        with worlds[0].connect("b") as connection:
-            author = Author(read_calls(connection), read_settings(connection))
-        threads = [threading.Thread(target=work, args=(Side(world, "b"), world.number, author))
-                   for world in worlds]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        drop_world(worlds)
-    if failures:
-        raise failures[0]
+    work_in_worlds(stack, workers, seed, None, work)
     outcome.undefined = complaints(stack.data)
     return outcome
 
