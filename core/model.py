@@ -283,8 +283,7 @@ class Cost:
 
     camera: str
     sensitivity: Fraction  # what one of its segments may change, over all outputs in units of their noise: K times this is the loss
-    exact: Fraction  # the epsilon that its own segments lose
-    epsilon: Fraction  # the epsilon that is debited
+    epsilon: Fraction  # what its own segments lose, and so what it is debited: K times what they can change, over the noise scale
 
 
 class Mechanism(StrEnum):
@@ -331,7 +330,7 @@ class Plan:
     uses: tuple[TableUse, ...]
     outputs: tuple[Output, ...]  # one per aggregate
     keys: tuple[Key, ...]  # every group of the answer, in order; ((),) without GROUP BY
-    epsilon: Fraction  # what each camera is charged; 0 when nothing is protected
+    epsilon: Fraction  # no camera loses more by it; 0 when nothing is protected
     mechanism: str  # "discrete Laplace" or "exact"
     canonical: str  # the release without names and positions that do not matter: equal text, equal release
     derivation: dict[str, Any]  # operator tree for EXPLAIN: {"rule", "bound", "inputs": [...]}
@@ -340,7 +339,7 @@ class Plan:
     columns: tuple[Collected, ...] = ()
     #: argmax: the group columns in which candidates differ; the answer has the winner of each cell
     argmax: tuple[int, ...] | None = None
-    #: by camera, in the order of uses; empty: every camera pays `epsilon`
+    #: by camera: what it is charged; one that is not here is charged `epsilon`
     costs: tuple[Cost, ...] = ()
     #: what a segment changes is in proportion to the chunks it meets (calculus §7.1, the exact rule); False is always safe
     linear: bool = False

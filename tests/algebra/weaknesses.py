@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from privid.calculus import facts
+from privid.calculus import analysis, facts
 from privid.calculus.certificate import Certificate, Change, Facts, Motion
 from privid.calculus.rules import (
     argmax,
@@ -189,6 +189,9 @@ WEAKNESSES = [
                     "GROUP BY plate HAVING count(*) = 1) q ORDER BY n DESC LIMIT 50) q", depth=2)),
     Weakness("share epsilon", "the whole for each", _wrap(share_epsilon, "split", lambda found, weights, epsilon: [epsilon for _ in found]),
              _query([Agg("count"), Agg("sum", "range(v, 0, 10)")], "FROM @n1@ q")),
+    Weakness("share epsilon", "a camera charged nine tenths of what it loses", _wrap(analysis, "_costs", lambda found, *_: tuple(
+             replace(cost, epsilon=cost.epsilon * Fraction(9, 10)) for cost in found)),
+             _query("count", "FROM (SELECT plate FROM @n1@ q UNION ALL SELECT plate FROM @s1@ q) q", depth=1)),
     Weakness("average", "half the noise on the sum", _wrap(average, "draft", lambda found, *_: _finer(found, 1)),
              _query([Agg("avg", "range(v, 0, 10)")], "FROM @n1@ q")),
     Weakness("average", "half the noise on the count", _wrap(average, "draft", lambda found, *_: _finer(found, 0)),
