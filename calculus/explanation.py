@@ -82,7 +82,7 @@ def _output_line(plan: Plan, output: Output) -> str:
                 f"{number(output.epsilon)}); the winner is within {number(output.error95)} of the best with probability 95 %")
     if output.scales:
         parts = ", ".join(f"{name} {number(scale)}" for name, scale in zip(("count", "sum", "squares"), output.scales, strict=False))
-        within = "" if output.spread or output.low is None or output.high is None else (
+        within = "" if output.spread is not None or output.low is None or output.high is None else (
             f"; the answer stays within [{number(output.low)}, {number(output.high)}]")
         return f"{output.label}: {output.mechanism}, noise scales {parts} (epsilon {number(output.epsilon)}){within}"
     return (f"{output.label}: {output.mechanism} noise of scale {number(output.scale)} (sensitivity {number(output.sensitivity)}, "

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 from .quantities import to_pg_microseconds
 
-__all__ = ["Camera", "Collected", "Column", "Cost", "Evaluate", "Executable", "Footage", "Grid", "Key", "Mask", "Mechanism", "Output",
-           "Plan", "Polygon", "PublicRows", "Region", "Regions", "Span", "Table", "TableUse", "VideoFile", "union"]
+__all__ = ["Camera", "Collect", "Collected", "Column", "Cost", "Evaluate", "Executable", "Footage", "Grid", "Key", "Mask", "Mechanism",
+           "Output", "Plan", "Polygon", "PublicRows", "Region", "Regions", "Span", "Spread", "Table", "TableUse", "VideoFile", "union"]
 
 #: half-open run of frames or chunks: first, one past the last
 Span = tuple[int, int]
@@ -263,12 +263,21 @@ def union(spans: Iterable[Span]) -> tuple[Span, ...]:
     return tuple(merged)
 
 
+class Collect(StrEnum):
+    """What of an aggregate the inner query collects: the aggregate itself, or one of the numbers of which it is made."""
+
+    VALUE = "value"
+    SUM = "sum"
+    COUNT = "count"
+    SQUARES = "squares"
+
+
 @dataclass(frozen=True)
 class Collected:
     """A column that the inner query collects for an aggregate (docs/protocol.md, `columns`)."""
 
     agg: int
-    what: str = "value"  # value, sum, count, squares
+    what: Collect = Collect.VALUE
     low: str | None = None  # with high: the argument is put through range(argument, low, high) first
     high: str | None = None
 
@@ -296,6 +305,23 @@ class Mechanism(StrEnum):
     PERMUTE = "permute and flip"
 
 
+class Spread(StrEnum):
+    """Which measure of spread: of the sample or of the population, squared or its root."""
+
+    VAR_POP = "var_pop"
+    VAR_SAMP = "var_samp"
+    STDDEV_POP = "stddev_pop"
+    STDDEV_SAMP = "stddev_samp"
+
+    @property
+    def root(self) -> bool:
+        return self in (Spread.STDDEV_POP, Spread.STDDEV_SAMP)
+
+    @property
+    def sample(self) -> bool:
+        return self in (Spread.VAR_SAMP, Spread.STDDEV_SAMP)
+
+
 @dataclass(frozen=True)
 class Output:
     """One released aggregate: what it may change by, and the noise that hides it."""
@@ -317,8 +343,7 @@ class Output:
     #: the range of the argument of an average or a variance
     low: Fraction | None = None
     high: Fraction | None = None
-    #: var_pop, var_samp, stddev_pop or stddev_samp
-    spread: str = ""
+    spread: Spread | None = None
     #: the value for each key of the plan, where it is public: nothing is collected for it
     public: tuple[str | None, ...] | None = None
 
