@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, assert_never
 
 from privid.errors import NoRule, RawRows
 
 from . import show
 from .alike import check_keys
 from .canonical import form_of_expr
-from .certificate import Certificate
+from .certificate import Certificate, Joined, Listed
 from .expressions import Scope, conjuncts
 from .inline import Env, Inliner
-from .joins import JoinedRows, Listed, LookedUp, Side
+from .joins import JoinedRows, ListedRows, LookedUp, Side
 from .rules import distinct, except_rows, intersect, limit
 from .sources import Context, Finished, Grouped, Scanned, Source, United, column, finish, materialise
 from .tree import (
@@ -29,9 +29,11 @@ from .tree import (
     FromPublic,
     FromSubquery,
     FromTable,
+    JoinKind,
     PublicColumn,
     Query,
     Select,
+    SetKind,
     SetOperation,
     Target,
     bare,
@@ -51,6 +53,8 @@ class Release:
     group: tuple[Expr, ...]
     aggs: tuple[Aggregate, ...]
     argmax: Argmax | None
+    #: its rows are all those of whole chunks, chosen by trusted conditions alone
+    whole: bool
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,8 @@ def build(select: Select, context: Context) -> Release:
         scope.check(expr, evaluated=True)
     for expr in (e for a in aggs for e in (*a.args, *conjuncts(a.filter))):
         scope.check(expr)
-    return Release(relation, scope, source.conditions, group, aggs, select.argmax)
+    whole = isinstance(source.base, Scanned) and all(map(scope.trusted, source.conditions))
+    return Release(relation, scope, source.conditions, group, aggs, select.argmax, whole)
 
 
 def _refuse_limits(select: Select) -> None:
@@ -176,22 +181,28 @@ class _Walker:
     # Set operations
 
     def set_operation(self, query: SetOperation) -> Source:
-        parts = self.parts(query) if query.kind == "union" else [self.query(query.left), self.query(query.right)]
+        parts = self.parts(query) if query.kind is SetKind.UNION else [self.query(query.left), self.query(query.right)]
         names = [c.name for c in query.columns]
         columns = tuple(Col(type=c.type, rel=0, col=i, name=names[i - 1]) for i, c in enumerate(query.columns, 1))
         numbered = dict(enumerate(columns, 1))
         if any(len(part.columns) != len(columns) for part in parts):
             raise NoRule("statement has a part that no rule covers", detail="In the analysed statement: sides of a set operation differ.",
                          hint="Select the same number of columns on both sides.")
-        if query.kind == "union":
+        if query.kind is SetKind.UNION:
             united = Source(United(tuple((part, tuple(part.columns.values())) for part in parts)), numbered)
             return united if query.all else self.distinct(united)
         check_keys(columns)
-        sides = [materialise(part, tuple(part.columns.values()), self.context) for part in parts]
-        for side in sides:
+        left, right = (materialise(part, tuple(part.columns.values()), self.context) for part in parts)
+        for side in (left, right):
             _refuse_joined(side, -1)
-        rule = intersect if query.kind == "intersect" else except_rows
-        found = rule.certify(*sides, [query.kind, query.all, sides[0].form, sides[1].form])
+        form = [query.kind, query.all, left.form, right.form]
+        match query.kind:
+            case SetKind.INTERSECT:
+                found = intersect.certify(left, right, form)
+            case SetKind.EXCEPT:
+                found = except_rows.certify(left, right, form)
+            case _:
+                assert_never(query.kind)
         return Source(Finished(found), numbered)
 
     def parts(self, query: SetOperation) -> list[Source]:
@@ -220,7 +231,7 @@ class _Walker:
         together = found[0]
         loc = max((item.loc for item in items if isinstance(item, FromJoin)), default=-1)
         for other in found[1:]:
-            together = self.join(together, other, "inner", None, loc)
+            together = self.join(together, other, JoinKind.INNER, None, loc)
         if conditions and isinstance(together, _Private):
             inline = Inliner(together.env)
             wanted = [part for on in conditions for part in conjuncts(inline(on))]
@@ -254,30 +265,27 @@ class _Walker:
 
     def outer(self, node: FromJoin) -> _Item:
         left, right = self.sources([node.left]), self.sources([node.right])
-        if node.join == "right":
-            return self.join(right, left, "left", node.on, node.loc)
-        if node.join not in ("left", "full", "inner"):
-            raise NoRule(f"{node.join} join has no rule", position=position(node.loc), detail="Inner and outer joins have rules.",
-                         hint="Write JOIN ... ON, LEFT JOIN ... ON or FULL JOIN ... ON.")
+        if node.join is JoinKind.RIGHT:
+            return self.join(right, left, JoinKind.LEFT, node.on, node.loc)
         return self.join(left, right, node.join, node.on, node.loc)
 
-    def join(self, left: _Item, right: _Item, kind: str, on: Expr | None, loc: int) -> _Item:
+    def join(self, left: _Item, right: _Item, kind: JoinKind, on: Expr | None, loc: int) -> _Item:
         if isinstance(left, _Public) and isinstance(right, _Public):
             raise NoRule("join of public relations has no rule beside a foreign table of a camera", position=position(loc),
                          detail="Each public relation is joined to private rows by a unique key of its own.",
                          hint="Join each of them to the foreign table, or make one table of them first.")
         if isinstance(left, _Public) and isinstance(right, _Private):
-            if kind == "inner":
+            if kind is JoinKind.INNER:
                 return self.join(right, left, kind, on, loc)
-            if kind == "full":
+            if kind is JoinKind.FULL:
                 raise _full(left.public, loc)
             side, own = _side(right, len(left.public.columns))
             env = {**_public_env(left.public, 0), **own}
-            return _Private(Source(Listed(left.public, side, conjuncts(Inliner(env).maybe(on)), loc), _visible(env)), env)
+            return _Private(Source(ListedRows(left.public, side, conjuncts(Inliner(env).maybe(on)), loc), _visible(env)), env)
         assert isinstance(left, _Private)
         side, own = _side(left, 0)
         if isinstance(right, _Public):
-            if kind == "full":
+            if kind is JoinKind.FULL:
                 raise _full(right.public, loc)
             env = {**own, **_public_env(right.public, len(side.columns))}
             return _Private(Source(LookedUp(side, right.public, kind, conjuncts(Inliner(env).maybe(on)), loc), _visible(env)), env)
@@ -287,7 +295,7 @@ class _Walker:
 
 
 def _joins(one: SetOperation, outer: SetOperation) -> bool:
-    return one.kind == "union" and (one.all or not outer.all) and one.limit is None and one.offset is None
+    return one.kind is SetKind.UNION and (one.all or not outer.all) and one.limit is None and one.offset is None
 
 
 def _label(agg: Aggregate) -> str:
@@ -301,7 +309,7 @@ def _finished(certificate: Certificate, columns: Sequence[Expr]) -> Source:
 
 def _flat(item: FromItem) -> list[tuple[FromItem | None, Expr | None]]:
     """Inner joins as a list of sources and conditions."""
-    if isinstance(item, FromJoin) and item.join == "inner":
+    if isinstance(item, FromJoin) and item.join is JoinKind.INNER:
         return [*_flat(item.left), *_flat(item.right), (None, item.on)]
     return [(item, None)]
 
@@ -350,7 +358,7 @@ def _visible(env: Env) -> dict[int, Expr]:
 
 
 def _refuse_joined(below: Certificate, loc: int) -> None:
-    if below.join is not None or below.listing is not None:
+    if isinstance(below.kind, Joined | Listed):
         raise NoRule("joined rows have no rule here", position=position(loc),
                      detail="One row can match any number of rows of the other side; groups of the join key are bounded.",
                      hint="Group by the join key first.")

@@ -13,7 +13,7 @@ from dataclasses import replace
 from privid.errors import NoRule
 
 from .functions import names
-from .tree import Aggregate, Call, Const, Expr, FromItem, FromJoin, FromSubquery, Query, Select, SetOperation, Target, position
+from .tree import Aggregate, Call, Const, Expr, FromItem, FromJoin, FromSubquery, Query, Select, SetKind, SetOperation, Target, position
 
 __all__ = ["alike", "alike_text", "alike_value", "check_keys"]
 
@@ -63,7 +63,7 @@ def _query(query: Query) -> Query:
     if isinstance(query, Select):
         return alike(query)
     sides = _query(query.left), _query(query.right)
-    if not (query.kind == "union" and query.all):
+    if not (query.kind is SetKind.UNION and query.all):
         sides = _columns(sides[0]), _columns(sides[1])
     return replace(query, left=sides[0], right=sides[1])
 

@@ -53,7 +53,7 @@ def analyse(select: Select, settings: Mapping[str, str], tables: Sequence[Table]
         shares = share_epsilon.split(weights, epsilon)
         outputs = tuple(one.output(share, weight, place)
                         for one, share, weight, place in zip(drafts, shares, weights, places, strict=True))
-    costs = _costs(release, drafts, outputs, epsilon)
+    costs = _costs(release, drafts, outputs)
     noisy = [o.mechanism for o in outputs if o.scale]
     return Plan(
         uses=_uses(release.relation.leaves), outputs=outputs, keys=cells.keys, epsilon=epsilon if noisy else Fraction(0),
@@ -109,19 +109,19 @@ def _alike(leaves: Sequence[Leaf]) -> bool:
     return all(chunks.setdefault(leaf.use.table.index, leaf.use.chunks) == leaf.use.chunks for leaf in leaves)
 
 
-def _costs(release: Release, drafts: Sequence[Draft], outputs: Sequence[Output], epsilon: Fraction) -> tuple[Cost, ...]:
-    """What each camera's own segments lose, and what it is debited: all of epsilon, or nothing."""
+def _costs(release: Release, drafts: Sequence[Draft], outputs: Sequence[Output]) -> tuple[Cost, ...]:
+    """What each camera's own segments lose (rules/share_epsilon.md, "Several cameras")."""
     cameras = release.relation.cameras
     sensitivity = dict.fromkeys(cameras, Fraction(0))
-    exact = dict.fromkeys(cameras, Fraction(0))
+    epsilon = dict.fromkeys(cameras, Fraction(0))
     for one, output in zip(drafts, outputs, strict=True):
         if not one.noisy:
             continue
         whole = one.weight(cameras) if release.argmax is None else max(cameras[name].k * w for name, w in one.weights.items())
         for name, own in one.weights.items():
             sensitivity[name] += own
-            exact[name] += cameras[name].k * own * output.epsilon / whole
-    return tuple(Cost(name, sensitivity[name], exact[name], epsilon if exact[name] else Fraction(0)) for name in cameras)
+            epsilon[name] += cameras[name].k * own * output.epsilon / whole
+    return tuple(Cost(name, sensitivity[name], epsilon[name]) for name in cameras)
 
 
 def _canonical(release: Release, cells: Cells, drafts: Sequence[Draft], settings: Mapping[str, Any]) -> str:

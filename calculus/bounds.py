@@ -9,7 +9,7 @@ from privid.model import Evaluate
 
 from . import show
 from .algebra import Release
-from .certificate import Bound, Cells, Certificate
+from .certificate import Bound, Cells, Certificate, Joined, Keyed, Rows
 from .draft import Draft, linear
 from .expressions import Scope, conjuncts
 from .functions import names
@@ -79,11 +79,11 @@ def _filtered(agg: Aggregate, row: Certificate, scope: Scope, release: Release) 
             raise NoRule(f"{show.aggregate(agg)} has no rule for keys without rows", position=position(agg.loc),
                          detail=f'A key of "{listed.public.alias}" without a match has one row of NULLs, which would count as a value.',
                          hint=f"Leave it out: {show.aggregate(agg)} FILTER (WHERE column IS NOT NULL), with a column of the foreign table.")
-        row = replace(row, listing=None)
+        row = replace(row, kind=Rows() if listed.key is None else Keyed(listed.key))
     if not conditions:
         return row
-    if row.join is not None:
-        return replace(row, join=replace(row.join, filtered=True))
+    if isinstance(row.kind, Joined):
+        return replace(row, kind=replace(row.kind, filtered=True))
     return having.certify(conditions, row, scope) if row.keyed else filter_rows.certify(conditions, row)
 
 

@@ -10,13 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, assert_never
 
 from privid.model import Camera, Key, TableUse
 
-from .tree import Expr
+from .tree import Expr, FromPublic, JoinKind
 
-__all__ = ["Bound", "Cells", "Certificate", "Change", "Derivation", "Extreme", "Facts", "Interval", "Leaf", "Motion", "Place", "step"]
+__all__ = ["Bound", "Cells", "Certificate", "Change", "Derivation", "Extreme", "Facts", "Interval", "Joined", "Keyed", "Kind", "Leaf",
+           "Listed", "Motion", "Place", "Rows", "step"]
 
 #: an operator's rule, what it says, the bound it gives, and the operators below it
 Derivation: TypeAlias = dict[str, Any]
@@ -120,12 +121,56 @@ class Change:
 
 
 @dataclass(frozen=True)
+class Rows:
+    """ROW: from the core to a version rows are added."""
+
+
+@dataclass(frozen=True)
+class Keyed:
+    """KEY: one row for each value of the key; the empty key has exactly one row."""
+
+    columns: frozenset[int]
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Joined rows, which neither side bounds: only a GROUP BY of the columns that they are joined on may follow."""
+
+    #: the sides, and the first column of each
+    sides: tuple[tuple[Certificate, int], ...]
+    kind: JoinKind  # not RIGHT
+    #: sets of columns that are equal in every joined row, one of each side
+    classes: tuple[frozenset[int], ...]
+    #: conditions beside the equalities
+    filtered: bool
+    #: the left side's rows without a partner (LEFT JOIN … WHERE key IS NULL)
+    anti: bool
+    loc: int
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A public relation whose rows all appear, each once for each match or with NULLs: a GROUP BY of public columns must follow."""
+
+    public: FromPublic
+    #: the key of the private rows, in the numbering of the joined ones, where they have one
+    key: frozenset[int] | None
+    #: the public columns that private rows match are equal to parts of that key
+    within: bool
+    #: a condition on the joined rows may drop groups
+    filtered: bool
+    loc: int
+
+
+Kind: TypeAlias = Rows | Keyed | Joined | Listed
+
+
+@dataclass(frozen=True)
 class Certificate:
     """A relation: its columns, and what a segment of each camera can change in it."""
 
     columns: Mapping[int, Facts]
-    #: None: ROW. Otherwise KEY, and these columns are the key; the empty key has exactly one row
-    key: frozenset[int] | None
+    kind: Kind
     changes: Mapping[str, Change]
     cameras: Mapping[str, Camera]
     leaves: tuple[Leaf, ...]
@@ -137,15 +182,30 @@ class Certificate:
     linear: bool
     #: the relation in a form that is equal for equal relations
     form: Any
-    #: rows that neither side of a join bounds: only a GROUP BY of the join's key may follow; the columns of each key, and what it costs
-    join: Any = None
-    #: a public relation whose rows all appear, each once for each key, whether or not a row matches
-    listing: Any = None
     derivation: Derivation = field(compare=False, default_factory=dict)
+
+    @property
+    def key(self) -> frozenset[int] | None:
+        """The columns of the key, where what is known is known of keys."""
+        match self.kind:
+            case Rows() | Joined():
+                return None
+            case Keyed(columns=key) | Listed(key=key):
+                return key
+            case _:
+                assert_never(self.kind)
 
     @property
     def keyed(self) -> bool:
         return self.key is not None
+
+    @property
+    def join(self) -> Joined | None:
+        return self.kind if isinstance(self.kind, Joined) else None
+
+    @property
+    def listing(self) -> Listed | None:
+        return self.kind if isinstance(self.kind, Listed) else None
 
     @property
     def bound(self) -> str:

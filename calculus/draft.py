@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from privid.model import Camera, Collected, Mechanism, Output
+from privid.model import Camera, Collect, Collected, Mechanism, Output, Spread
 
 from .certificate import Bound, Derivation
 from .rules import laplace
@@ -19,7 +19,7 @@ __all__ = ["Draft", "Part", "linear"]
 class Part:
     """One number that is collected for each group and gets noise of its own."""
 
-    what: str  # value, sum, count, squares
+    what: Collect
     #: noise scale for each unit of the draft's weight, at epsilon 1
     unit: Fraction
     #: the grid on which value and noise live
@@ -41,7 +41,9 @@ class Draft:
     #: bounds that the inner query puts the argument through
     collect: tuple[str, str] | None
     derivation: Derivation = field(compare=False)
-    spread: str = ""
+    spread: Spread | None = None
+    #: of no rows it is 0, and not NULL
+    counts: bool = False
     #: by how much the answer itself may change, where that is a number
     sensitivity: Fraction | None = None
     #: in proportion to the chunks a segment meets
@@ -66,7 +68,7 @@ class Draft:
         if not self.protected and not self.constant:
             return [Collected(number)]
         low, high = self.collect or (None, None)
-        return [Collected(number, part.what, *((low, high) if part.what != "count" else (None, None))) for part in self.parts]
+        return [Collected(number, part.what, *((low, high) if part.what is not Collect.COUNT else (None, None))) for part in self.parts]
 
     @property
     def constant(self) -> bool:
@@ -79,6 +81,6 @@ class Draft:
 
 def linear(agg: Aggregate, bound: Bound, collect: tuple[str, str] | None) -> Draft:
     """Count and sum: noise on the number itself."""
-    part = Part("value" if collect is None else "sum", Fraction(1), bound.step, bound.largest)
+    part = Part(Collect.VALUE if collect is None else Collect.SUM, Fraction(1), bound.step, bound.largest)
     return Draft(agg, Mechanism.LAPLACE, bound.by_camera, (part,), None, None, bound.step, collect, bound.derivation,
-                 sensitivity=bound.sensitivity, linear=bound.linear)
+                 sensitivity=bound.sensitivity, linear=bound.linear, counts=True)

@@ -43,8 +43,7 @@ def explain(plan: Plan, *, frames_charged: int, budget_remaining: Fraction | Non
         "Derivation": plan.derivation,
     }
     if len(plan.costs) > 1:
-        body["Cameras"] = [{"Camera": c.camera, "Sensitivity": _plain(c.sensitivity), "Loss": _plain(c.exact), "Epsilon": _plain(c.epsilon)}
-                           for c in plan.costs]
+        body["Cameras"] = [{"Camera": c.camera, "Sensitivity": _plain(c.sensitivity), "Epsilon": _plain(c.epsilon)} for c in plan.costs]
     if plan.hints:
         body["Hints"] = list(plan.hints)
     return body, _lines(plan, body)
@@ -60,14 +59,15 @@ def _lines(plan: Plan, body: dict[str, Any]) -> list[str]:
         lines.append(f"Reads nothing{groups}")
     if plan.epsilon:
         left = "" if body["Budget Remaining"] is None else f"; {body['Budget Remaining']:g} remains where least is left"
-        lines.append(f"Charges epsilon {number(plan.epsilon)} to {body['Frames Charged']} frames{left}")
+        charged = f"epsilon {number(plan.epsilon)} to" if len(plan.costs) < 2 else "each camera what its own segments lose, over"
+        lines.append(f"Charges {charged} {body['Frames Charged']} frames{left}")
     else:
         lines.append("Charges nothing")
     if 1 < len(plan.costs) <= MANY:
-        lines += [f"Camera {c.camera}: its own segments lose {number(c.exact)}, {number(c.epsilon)} is charged" for c in plan.costs]
+        lines += [f"Camera {c.camera}: epsilon {number(c.epsilon)} is charged" for c in plan.costs]
     elif len(plan.costs) > MANY:
-        worst = max(plan.costs, key=lambda c: c.exact)
-        lines.append(f"{len(plan.costs)} cameras; the most that one loses is {number(worst.exact)} (camera {worst.camera})")
+        worst = max(plan.costs, key=lambda c: c.epsilon)
+        lines.append(f"{len(plan.costs)} cameras; the most that one is charged is {number(worst.epsilon)} (camera {worst.camera})")
     lines.append("Derivation:")
     lines += _tree(plan.derivation, 1)
     lines += [f"Hint: {hint}" for hint in plan.hints]
@@ -82,7 +82,7 @@ def _output_line(plan: Plan, output: Output) -> str:
                 f"{number(output.epsilon)}); the winner is within {number(output.error95)} of the best with probability 95 %")
     if output.scales:
         parts = ", ".join(f"{name} {number(scale)}" for name, scale in zip(("count", "sum", "squares"), output.scales, strict=False))
-        within = "" if output.spread or output.low is None or output.high is None else (
+        within = "" if output.spread is not None or output.low is None or output.high is None else (
             f"; the answer stays within [{number(output.low)}, {number(output.high)}]")
         return f"{output.label}: {output.mechanism}, noise scales {parts} (epsilon {number(output.epsilon)}){within}"
     return (f"{output.label}: {output.mechanism} noise of scale {number(output.scale)} (sensitivity {number(output.sensitivity)}, "

@@ -10,16 +10,16 @@ from hashlib import sha256
 from privid.errors import NoRule
 
 from .canonical import form_of_expr
-from .certificate import Certificate
+from .certificate import Certificate, Joined
 from .deparse import deparse_numbered
 from .expressions import Scope, columns_of, substitute
 from .facts import WHOLE
 from .functions import names
 from .rules import join, listing, lookup
 from .sources import Context, Source, apply, materialise
-from .tree import Call, Col, Expr, FromPublic, NullTest, Target, bare, position
+from .tree import Call, Col, Expr, FromPublic, JoinKind, NullTest, Target, bare, position
 
-__all__ = ["JoinedRows", "Listed", "LookedUp", "Side"]
+__all__ = ["JoinedRows", "ListedRows", "LookedUp", "Side"]
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class JoinedRows:
 
     left: Side
     right: Side
-    kind: str  # inner, left, full
+    kind: JoinKind  # not RIGHT, which is LEFT with the sides changed
     on: tuple[Expr, ...]
     loc: int
 
@@ -73,16 +73,16 @@ class JoinedRows:
         on, where = list(self.on), list(conditions)
         to_left: list[Expr] = []
         to_right: list[Expr] = []
-        if self.kind == "inner":
+        if self.kind is JoinKind.INNER:
             to_left, to_right, on = _split([*on, *where], width)
             where = []
-        elif self.kind == "left":
+        elif self.kind is JoinKind.LEFT:
             first, to_right, both = _split(on, width)
             on = [*first, *both]
             to_left, second, both = _split(where, width)
             where = [*second, *both]
         pairs, extras = _pairs(on, width)
-        anti = self.kind == "left" and not extras and len(where) == 1 and _absent(where[0], pairs)
+        anti = self.kind is JoinKind.LEFT and not extras and len(where) == 1 and _absent(where[0], pairs)
         left, right = self.left.certify(to_left, 0, context), self.right.certify(to_right, width, context)
         form = ["join", self.kind, left.form, right.form, [form_of_expr(c) for c in (*on, *where)]]
         filtered = bool(extras) or bool(where and not anti)
@@ -121,7 +121,7 @@ class LookedUp:
 
     side: Side
     public: FromPublic
-    kind: str  # inner, left
+    kind: JoinKind  # INNER or LEFT
     on: tuple[Expr, ...]
     loc: int
 
@@ -129,7 +129,7 @@ class LookedUp:
         width = len(self.side.columns)
         first, second, both = _split(conditions, width)
         on, where = list(self.on), [*second, *both]
-        if self.kind == "inner":
+        if self.kind is JoinKind.INNER:
             early, second, both = _split([*on, *where], width)
             first, on, where = [*first, *early], [*second, *both], []
         below = self.side.certify(first, 0, context)
@@ -138,8 +138,8 @@ class LookedUp:
         form = ["look up", self.kind, below.form, _public_form(self.public), [form_of_expr(c) for c in on]]
         lookup.check_unique(self.public, [place for place, _ in equated], self.loc, context.public)
         found = lookup.certify(below, self.public, self.kind, equated, extras, scope, self.loc, form)
-        if found.join is not None and self.kind == "inner":
-            found = replace(found, join=replace(found.join, filtered=True))
+        if isinstance(found.kind, Joined) and self.kind is JoinKind.INNER:
+            found = replace(found, kind=replace(found.kind, filtered=True))
         within = Scope.of(found, context.probes)
         for condition in on:
             within.check(condition)
@@ -147,7 +147,7 @@ class LookedUp:
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedRows:
     """public LEFT JOIN private; public columns first."""
 
     public: FromPublic

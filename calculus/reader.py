@@ -28,6 +28,7 @@ from .tree import (
     FromTable,
     Group,
     GroupRef,
+    JoinKind,
     Logic,
     NullIf,
     NullTest,
@@ -36,6 +37,7 @@ from .tree import (
     Query,
     Relabel,
     Select,
+    SetKind,
     SetOperation,
     Target,
     Truth,
@@ -98,9 +100,9 @@ class _Reader:
             return self.select(value, depth)
         self.deeper(depth, -1)
         body = self.fields(value, ("setop", "all", "left", "right", "columns"), ("limit", "offset", "order", "loc"))
-        if body["setop"] not in ("union", "intersect", "except"):
+        if body["setop"] not in list(SetKind):
             raise _unreadable(f'no rule reads the set operation "{body["setop"]}"')
-        return SetOperation(kind=body["setop"], all=_bool(body["all"]), left=self.query(body["left"], depth + 1),
+        return SetOperation(kind=SetKind(body["setop"]), all=_bool(body["all"]), left=self.query(body["left"], depth + 1),
                             right=self.query(body["right"], depth + 1), columns=self.columns(body["columns"]),
                             limit=self.maybe(body.get("limit"), depth), offset=self.maybe(body.get("offset"), depth),
                             order=tuple(self.order(item, depth) for item in _list(body.get("order"))))
@@ -151,7 +153,9 @@ class _Reader:
             return self.public(value)
         if kind == "join":
             body = self.fields(value, ("kind", "join", "left", "right"), ("on", "loc", "rel", "alias"))
-            return FromJoin(join=_text(body["join"]), left=self.source(body["left"], depth + 1),
+            if body["join"] not in list(JoinKind):
+                raise _unreadable(f'no rule reads a {body["join"]} join', body.get("loc", -1))
+            return FromJoin(join=JoinKind(body["join"]), left=self.source(body["left"], depth + 1),
                             right=self.source(body["right"], depth + 1), on=self.maybe(body.get("on"), depth),
                             loc=_int(body.get("loc", -1)))
         if kind == "other":

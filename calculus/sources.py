@@ -15,7 +15,7 @@ from privid.model import Evaluate, PublicRows, Table
 
 from .alike import check_keys
 from .canonical import form_of_aggregate, form_of_expr, form_of_table
-from .certificate import Certificate
+from .certificate import Certificate, Joined, Listed
 from .expressions import Scope, columns_of, substitute
 from .rules import base_table, choose_chunks, filter_rows, group_bins, group_rows, having, project, union_all
 from .tree import Aggregate, Col, Expr, Target, position
@@ -68,8 +68,8 @@ def finish(source: Source, context: Context) -> Certificate:
 def materialise(source: Source, columns: Sequence[Expr], context: Context, joined: bool = False) -> Certificate:
     """A relation of its own, with columns 1, 2, …; `joined`: joined rows may pass, to be grouped later."""
     below = finish(source, context)
-    if (below.join is not None or below.listing is not None) and not (joined and _identity(columns, below)):
-        raise NoRule("joined rows have no rule before they are grouped", position=position((below.join or below.listing).loc),
+    if isinstance(below.kind, Joined | Listed) and not (joined and _identity(columns, below)):
+        raise NoRule("joined rows have no rule before they are grouped", position=position(below.kind.loc),
                      detail="One row can match any number of rows of the other side; groups of the join key are bounded.",
                      hint="Group by the columns of the join in the same subquery.")
     scope = Scope.of(below, context.probes)

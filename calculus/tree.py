@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TypeAlias
 
 __all__ = ["AggRef", "Aggregate", "AnyOf", "Argmax", "Call", "Case", "Choice", "Col", "Const", "DistinctFrom", "Expr", "FromItem",
-           "FromJoin", "FromOther", "FromPublic", "FromSubquery", "FromTable", "Group", "GroupRef", "Logic", "NullIf", "NullTest", "Order",
-           "PublicColumn", "Query", "Relabel", "Select", "SetOperation", "Target", "Truth", "bare", "position", "walk"]
+           "FromJoin", "FromOther", "FromPublic", "FromSubquery", "FromTable", "Group", "GroupRef", "JoinKind", "Logic", "NullIf",
+           "NullTest", "Order", "PublicColumn", "Query", "Relabel", "Select", "SetKind",
+           "SetOperation", "Target", "Truth", "bare", "position", "walk"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,9 +136,16 @@ class FromPublic:
     rows: tuple[tuple[str | None, ...], ...]
 
 
+class JoinKind(StrEnum):
+    INNER = "inner"
+    LEFT = "left"
+    RIGHT = "right"
+    FULL = "full"
+
+
 @dataclass(frozen=True)
 class FromJoin:
-    join: str
+    join: JoinKind
     left: FromItem
     right: FromItem
     on: Expr | None
@@ -211,9 +220,15 @@ class Argmax:
     of: tuple[int, ...]
 
 
+class SetKind(StrEnum):
+    UNION = "union"
+    INTERSECT = "intersect"
+    EXCEPT = "except"
+
+
 @dataclass(frozen=True)
 class SetOperation:
-    kind: str  # union, intersect, except
+    kind: SetKind
     all: bool
     left: Query
     right: Query

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 from .quantities import to_pg_microseconds
 
-__all__ = ["Camera", "Collected", "Column", "Cost", "Evaluate", "Executable", "Footage", "Grid", "Key", "Mask", "Mechanism", "Output",
-           "Plan", "Polygon", "PublicRows", "Region", "Regions", "Span", "Table", "TableUse", "VideoFile", "union"]
+__all__ = ["Camera", "Collect", "Collected", "Column", "Cost", "Evaluate", "Executable", "Footage", "Grid", "Key", "Mask", "Mechanism",
+           "Output", "Plan", "Polygon", "PublicRows", "Region", "Regions", "Span", "Spread", "Table", "TableUse", "VideoFile", "union"]
 
 #: half-open run of frames or chunks: first, one past the last
 Span = tuple[int, int]
@@ -263,12 +263,21 @@ def union(spans: Iterable[Span]) -> tuple[Span, ...]:
     return tuple(merged)
 
 
+class Collect(StrEnum):
+    """What of an aggregate the inner query collects: the aggregate itself, or one of the numbers of which it is made."""
+
+    VALUE = "value"
+    SUM = "sum"
+    COUNT = "count"
+    SQUARES = "squares"
+
+
 @dataclass(frozen=True)
 class Collected:
     """A column that the inner query collects for an aggregate (docs/protocol.md, `columns`)."""
 
     agg: int
-    what: str = "value"  # value, sum, count, squares
+    what: Collect = Collect.VALUE
     low: str | None = None  # with high: the argument is put through range(argument, low, high) first
     high: str | None = None
 
@@ -283,8 +292,7 @@ class Cost:
 
     camera: str
     sensitivity: Fraction  # what one of its segments may change, over all outputs in units of their noise: K times this is the loss
-    exact: Fraction  # the epsilon that its own segments lose
-    epsilon: Fraction  # the epsilon that is debited
+    epsilon: Fraction  # what its own segments lose, and so what it is debited: K times what they can change, over the noise scale
 
 
 class Mechanism(StrEnum):
@@ -295,6 +303,23 @@ class Mechanism(StrEnum):
     AVERAGE = "noisy average"
     VARIANCE = "noisy variance"
     PERMUTE = "permute and flip"
+
+
+class Spread(StrEnum):
+    """Which measure of spread: of the sample or of the population, squared or its root."""
+
+    VAR_POP = "var_pop"
+    VAR_SAMP = "var_samp"
+    STDDEV_POP = "stddev_pop"
+    STDDEV_SAMP = "stddev_samp"
+
+    @property
+    def root(self) -> bool:
+        return self in (Spread.STDDEV_POP, Spread.STDDEV_SAMP)
+
+    @property
+    def sample(self) -> bool:
+        return self in (Spread.VAR_SAMP, Spread.STDDEV_SAMP)
 
 
 @dataclass(frozen=True)
@@ -318,8 +343,7 @@ class Output:
     #: the range of the argument of an average or a variance
     low: Fraction | None = None
     high: Fraction | None = None
-    #: var_pop, var_samp, stddev_pop or stddev_samp
-    spread: str = ""
+    spread: Spread | None = None
     #: the value for each key of the plan, where it is public: nothing is collected for it
     public: tuple[str | None, ...] | None = None
 
@@ -331,7 +355,7 @@ class Plan:
     uses: tuple[TableUse, ...]
     outputs: tuple[Output, ...]  # one per aggregate
     keys: tuple[Key, ...]  # every group of the answer, in order; ((),) without GROUP BY
-    epsilon: Fraction  # what each camera is charged; 0 when nothing is protected
+    epsilon: Fraction  # no camera loses more by it; 0 when nothing is protected
     mechanism: str  # "discrete Laplace" or "exact"
     canonical: str  # the release without names and positions that do not matter: equal text, equal release
     derivation: dict[str, Any]  # operator tree for EXPLAIN: {"rule", "bound", "inputs": [...]}
@@ -340,7 +364,7 @@ class Plan:
     columns: tuple[Collected, ...] = ()
     #: argmax: the group columns in which candidates differ; the answer has the winner of each cell
     argmax: tuple[int, ...] | None = None
-    #: by camera, in the order of uses; empty: every camera pays `epsilon`
+    #: by camera: what it is charged; one that is not here is charged `epsilon`
     costs: tuple[Cost, ...] = ()
     #: what a segment changes is in proportion to the chunks it meets (calculus §7.1, the exact rule); False is always safe
     linear: bool = False

@@ -84,11 +84,12 @@ class Ledger:
             places = [Recording(place.id, place.k, r_stars[place.id], place.shift) for place in places]
             release, at = _log(conn, record)
             for number, (claim, place) in enumerate(zip(claims, places, strict=True)):
-                self._charge_one(conn, release, number, claim, place, record.role)
+                self._charge_one(conn, release, number, claim, place, record)
         self.mark.note(release, at)
         return release
 
-    def _charge_one(self, conn: Connection, release: int, number: int, claim: Claim, recording: Recording, role: str) -> None:
+    def _charge_one(self, conn: Connection, release: int, number: int, claim: Claim, recording: Recording,
+                    record: ReleaseRecord) -> None:
         camera, charge, share = claim.camera, "0", None
         shared = self._steps(camera, recording, claim.spans, claim.uses)
         if shared:
@@ -97,8 +98,8 @@ class Ledger:
             account = Stored(conn, recording.id, wanted)
             most = account.peak(wanted)
             if most is not None and most.after > limit(camera.epsilon, camera, recording):
-                raise _exhausted(claim, recording, account, shared)
-            share = charge_share(conn, camera, recording, role, shared, charge, claim.epsilon)
+                raise _exhausted(claim, recording, account, shared, record.epsilon)
+            share = charge_share(conn, camera, recording, record.role, shared, charge, claim.epsilon)
             account.debit(wanted)
         conn.execute("""
             INSERT INTO privid.release_charges
@@ -208,7 +209,8 @@ def _left(camera: Camera, recording: Recording, account: Account, shared: Sequen
     return in_camera_unit(max((most - least.amount) / share, Fraction(0)), camera.k, recording.k), least
 
 
-def _exhausted(claim: Claim, recording: Recording, account: Stored, shared: Sequence[Step]) -> BudgetExhausted:
+def _exhausted(claim: Claim, recording: Recording, account: Stored, shared: Sequence[Step], asked: Fraction) -> BudgetExhausted:
+    """`asked`: the epsilon of the whole release, of which this camera may be charged only a part."""
     camera = claim.camera
     left, least = _left(camera, recording, account, shared)
     stretch = account.stretch(least, debits(shared, Fraction(1)))
@@ -217,5 +219,6 @@ def _exhausted(claim: Claim, recording: Recording, account: Stored, shared: Sequ
         f'budget of camera "{camera.name}" does not allow this release: epsilon {show(claim.epsilon)} requested, {show(left)} remaining',
         detail=f"The least remains for segments that begin between {begins} and {ends}; the {recording.r_star - 1} frames before a window "
                "count too.",
-        hint=f"Lower privid.epsilon to at most {show(left)} or read another window; the view privid.budget shows what remains where."
+        hint=f"Lower privid.epsilon to at most {show(left * asked / claim.epsilon)} or read another window; the view privid.budget shows "
+             "what remains where."
              if left else "Read another window; the view privid.budget shows what remains where.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
+from typing import assert_never
 
 from privid.calculus.expressions import conjuncts
 from privid.calculus.tree import (
@@ -17,10 +18,11 @@ from privid.calculus.tree import (
     GroupRef,
     Query,
     Select,
+    SetKind,
     SetOperation,
     walk,
 )
-from privid.model import Collected
+from privid.model import Collect, Collected
 
 from .aggregates import aggregate
 from .calls import NODE, call
@@ -168,13 +170,13 @@ class Statement(Sources):
         step = sum(arg.cost for arg in args)
         if agg.filter is not None:
             step += self.values(agg.filter, below.columns).cost
-        what = collected.what if collected is not None else "value"
+        what = collected.what if collected is not None else Collect.VALUE
         sizes = [arg.size for arg in args]
-        if what != "value" and args:
-            counted = "pg_catalog.count(any)" if what == "count" else "pg_catalog.sum(numeric)"
+        if what is not Collect.VALUE and args:
+            counted = "pg_catalog.count(any)" if what is Collect.COUNT else "pg_catalog.sum(numeric)"
             cost, size = self._converted(agg.args[0], args[0], collected)
             step += cost
-            if what == "squares":
+            if what is Collect.SQUARES:
                 step += args[0].cost + cost + call(_TIMES, [size, size], (), self.room)
                 size = number(2 * size.whole, 2 * size.scale)
             agg, sizes = (
@@ -249,16 +251,22 @@ class Statement(Sources):
             for a, b in zip(*listed, strict=True)
         ]
         both = sides[0].rows + sides[1].rows
-        rows = {"union": both, "intersect": min(sides[0].rows, sides[1].rows)}.get(
-            query.kind, sides[0].rows
-        )
+        match query.kind:
+            case SetKind.UNION:
+                rows = both
+            case SetKind.INTERSECT:
+                rows = min(sides[0].rows, sides[1].rows)
+            case SetKind.EXCEPT:
+                rows = sides[0].rows
+            case _:
+                assert_never(query.kind)
         self.cost += sum(
             side.rows * (PASSED + sum(value.cost for value in mine))
             for side, mine in zip(sides, listed, strict=True)
         )
-        if not (query.kind == "union" and query.all):
+        if not (query.kind is SetKind.UNION and query.all):
             free = [value._replace(cost=0) for value in columns]
-            groups = self._distinct(both, free, whole=query.kind != "union")
+            groups = self._distinct(both, free, whole=query.kind is not SetKind.UNION)
             rows = min(rows, groups) if not query.all else rows
         return Relation(rows, sides[0].under + sides[1].under, _numbered(columns, rel))
 
@@ -267,7 +275,7 @@ class Statement(Sources):
         """PostgreSQL puts columns of UNION ALL in the place of references to them when it has made
         hash tables of the lists that it found: it finds none in them."""
         before = self.values.looked_up
-        self.values.looked_up = before and not (query.kind == "union" and query.all)
+        self.values.looked_up = before and not (query.kind is SetKind.UNION and query.all)
         found = self.query(side, rel)
         self.values.looked_up = before
         return found

@@ -10,7 +10,7 @@ from privid.calculus.functions import names
 from privid.calculus.tree import Aggregate, Const, Expr, Group
 from privid.calculus.twins import AGGREGATES, SCHEMA, TWINS
 from privid.errors import NoRule
-from privid.model import Collected
+from privid.model import Collect, Collected
 
 from .writers import Column, Rows, converted, unreadable
 
@@ -62,9 +62,9 @@ class Grouping:
 
     def collected(self, agg: Aggregate, column: Collected) -> Column:
         """The aggregate, or a part of it: sum, number or sum of squares of its argument."""
-        if column.what == "value":
+        if column.what is Collect.VALUE:
             return self.value(agg)
-        if len(agg.args) != 1 or agg.distinct or column.what not in ("sum", "count", "squares"):
+        if len(agg.args) != 1 or agg.distinct:
             raise unreadable("parts of an aggregate that has none are asked for")
         arg = self._argument(agg.args[0])
         if column.low is not None and column.high is not None:
@@ -73,11 +73,11 @@ class Grouping:
                          for bound in (column.low, column.high))
             ranged = f"{SCHEMA}.range({number.text}, {low}, {high})"
             arg = Column(ranged, "numeric", number.steps + 3)
-        if column.what == "count":
+        if column.what is Collect.COUNT:
             counted = f'pg_catalog."count"({collated(arg.text, arg.type)})'
             return self._filtered(counted, agg, "int8", 1 + arg.steps)
         exact = converted(arg, "numeric")
-        if column.what == "squares":
+        if column.what is Collect.SQUARES:
             twin = TWINS["pg_catalog.*(numeric,numeric)"]
             exact = Sql(f"{twin}({exact.text}, {exact.text})", 2 * exact.steps + 1)
         return self._filtered(f'pg_catalog."sum"({exact.text})', agg, "numeric", 1 + exact.steps)

@@ -19,9 +19,11 @@ from privid.calculus.tree import (
     FromPublic,
     FromSubquery,
     FromTable,
+    JoinKind,
     Order,
     Query,
     Select,
+    SetKind,
     SetOperation,
     position,
     walk,
@@ -34,7 +36,6 @@ from .writers import Column, Groups, Names, Rows, Scope, converted, type_of, unr
 
 __all__ = ["Level", "Levels"]
 
-_JOINS = {"inner": "INNER", "left": "LEFT", "right": "RIGHT", "full": "FULL"}
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,7 @@ class Levels:
     def _sides(self, query: SetOperation) -> list[Level]:
         """UNION ALL of many nests to the left; written so, it takes PostgreSQL seconds to plan a hundred."""
         left = query.left
-        if (isinstance(left, SetOperation) and {left.kind, query.kind} == {"union"} and left.all and query.all
+        if (isinstance(left, SetOperation) and left.kind is query.kind is SetKind.UNION and left.all and query.all
                 and left.limit is None and left.offset is None
                 and [column.type for column in left.columns] == [column.type for column in query.columns]):
             return [*self._sides(left), self.query(query.right)]
@@ -198,18 +199,16 @@ class Levels:
                                   "outside, where any SQL is free.", position=position(loc))
 
     def _join(self, join: FromJoin) -> tuple[str, dict[tuple[int, int], Column]]:
-        if join.join not in _JOINS:
-            raise unreadable(f"a {join.join} join")
         (left, first), (right, second) = self._source(join.left), self._source(join.right)
         scope = _both(first, second)
         on = "true"
         if join.on is not None:
-            if join.join == "full":
+            if join.join is JoinKind.FULL:
                 _refuse_unmergeable(join.on, first, second)
             written = Rows(self.names, scope).condition(join.on)
             self.steps += written.steps
             on = written.text
-        return f"({left} {_JOINS[join.join]} JOIN {right} ON {on})", scope
+        return f"({left} {join.join.upper()} JOIN {right} ON {on})", scope
 
 
 def _named(name: str, rel: int,

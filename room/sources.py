@@ -18,6 +18,7 @@ from privid.calculus.tree import (
     FromPublic,
     FromSubquery,
     FromTable,
+    JoinKind,
     Query,
     Relabel,
     walk,
@@ -157,7 +158,7 @@ class Sources(ABC):
         first, *others = sorted(parts, key=lambda part: part.keys is None)
         together = first
         for other in others:
-            together = self._join(together, other, "inner", conditions, used, crowd=len(parts) > 2)
+            together = self._join(together, other, JoinKind.INNER, conditions, used, crowd=len(parts) > 2)
         looked_at = [
             (1,) if self._is_pinned(part, conditions) else part.parts for part in parts
         ]
@@ -216,7 +217,7 @@ class Sources(ABC):
         self,
         left: Relation,
         right: Relation,
-        kind: str,
+        kind: JoinKind,
         conditions: Iterable[Expr],
         used: set[tuple[int, int]],
         crowd: bool = False,
@@ -243,8 +244,8 @@ class Sources(ABC):
         self.cost += joining(left.rows, right.rows, pairs, keys, widths, self.room, listed)
         rows = (
             pairs
-            + (left.rows if kind in ("left", "full") else 0)
-            + (right.rows if kind in ("right", "full") else 0)
+            + (left.rows if kind in (JoinKind.LEFT, JoinKind.FULL) else 0)
+            + (right.rows if kind in (JoinKind.RIGHT, JoinKind.FULL) else 0)
         )
         wider = {
             place: value._replace(distinct=min(value.distinct + 1, MANY))
@@ -265,7 +266,7 @@ def missing(what: str) -> NoRule:
 
 def flat(item: FromItem) -> list[tuple[FromItem | None, Expr | None]]:
     """Inner joins as a list of sources and conditions."""
-    if isinstance(item, FromJoin) and item.join == "inner":
+    if isinstance(item, FromJoin) and item.join is JoinKind.INNER:
         return [*flat(item.left), *flat(item.right), (None, item.on)]
     return [(item, None)]
 

@@ -69,6 +69,7 @@ def pivot(alpha: float) -> float:
 def variances(output: Output, collected: list[Column], noise: Noise) -> tuple[Column, str | None]:
     """From count, sum and squares around the middle, each noisy; the deviation is the root."""
     low, high = _range(output)
+    assert output.spread is not None
     middle, half = (low + high) / 2, (high - low) / 2
     fine = output.step * output.step / 8
     counts, sums, squares = [], [], []
@@ -84,29 +85,30 @@ def variances(output: Output, collected: list[Column], noise: Noise) -> tuple[Co
     for size, first, second in zip(noisy_counts, noisy_sums, noisy_squares, strict=True):
         value = half * half / 3 if size <= 0 else second * fine / size + half * half / 2 - (first * output.step / 2 / size) ** 2
         value = min(half * half, max(Fraction(0), value))
-        if output.spread.endswith("samp") and size > 1:
+        if output.spread.sample and size > 1:
             value = value * size / (size - 1)
-        shown.append(_text(_root(value) if output.spread.startswith("stddev") else value, output))
+        shown.append(_text(_root(value) if output.spread.root else value, output))
     return shown, _spread_interval(output, noisy_counts, noisy_sums, noisy_squares, half, fine) if len(shown) == 1 else None
 
 
 def _spread_interval(output: Output, counts: list[int], sums: list[int], squares: list[int], half: Fraction, fine: Fraction) -> str | None:
     """Union bound on the three numbers, then the extremes of the quotients."""
+    assert output.spread is not None
     if low_equals_high(output):
         return None
     reach = [float(scale) * math.log(1 / (0.05 / 3)) for scale in output.scales]
     most, least = counts[0] + reach[0], counts[0] - reach[0]
     top = float(half * half)
     if least < 1:
-        return f"95 % interval [0, {top if output.spread.startswith('var') else math.sqrt(top):.6g}]: too few rows were seen"
+        return f"95 % interval [0, {math.sqrt(top) if output.spread.root else top:.6g}]: too few rows were seen"
     total, square = float(sums[0] * output.step / 2), float(squares[0] * fine)
     second = [(square + d * reach[2]) / n for d in (-1, 1) for n in (least, most)]
     first = [(total + d * reach[1]) / n for d in (-1, 1) for n in (least, most)]
     lowest = 0.0 if min(first) <= 0 <= max(first) else min(f * f for f in first)
     ends = [min(top, max(0.0, v)) for v in (min(second) + top / 2 - max(f * f for f in first), max(second) + top / 2 - lowest)]
-    if output.spread.endswith("samp"):
+    if output.spread.sample:
         ends = [ends[0], ends[1] * least / max(least - 1, 1)]
-    if output.spread.startswith("stddev"):
+    if output.spread.root:
         ends = [math.sqrt(v) for v in ends]
     return f"95 % interval [{ends[0]:.6g}, {ends[1]:.6g}]"
 

@@ -123,7 +123,10 @@ def notice(plan: Plan) -> str:
     """One line for the client."""
     if not any(o.scale for o in plan.outputs):
         return "exact answer: nothing that is protected can change it; no epsilon was charged"
-    return f"epsilon {number(plan.epsilon)} was charged; {'; '.join(map(_told, plan.outputs))}"
+    charged = [cost.epsilon for cost in plan.costs if cost.epsilon]
+    what = f"epsilon {number(plan.epsilon)} was charged" if len(charged) < 2 else (
+        f"epsilon {number(max(charged))} was charged to one camera, less or as much to the {len(charged) - 1} others")
+    return f"{what}; {'; '.join(map(_told, plan.outputs))}"
 
 
 def _told(o: Output) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from privid.model import Camera, Mechanism, Output
+from privid.model import Camera, Collect, Mechanism, Output
 
 from .. import show
 from ..certificate import Bound, step
@@ -25,10 +25,10 @@ def draft(agg: Aggregate, bound: Bound, collect: tuple[str, str] | None) -> Draf
     weights = dict(bound.by_camera)
     delta = max(weights.values(), default=Fraction(0))
     says = f"{show.aggregate(agg)} of one candidate may rise by at most {show.number(delta)} against another"
-    part = Part("value" if collect is None else "sum", Fraction(1), bound.step, bound.largest)
+    part = Part(Collect.VALUE if collect is None else Collect.SUM, Fraction(1), bound.step, bound.largest)
     derivation = step(RULE, says, f"Delta={show.number(delta)}", [bound.derivation])
     return Draft(agg, Mechanism.PERMUTE, weights, (part,), None, None, bound.step, collect, derivation, sensitivity=delta,
-                 linear=bound.linear)
+                 linear=bound.linear, counts=True)
 
 
 def output(found: Draft, epsilon: Fraction, cameras: dict[str, Camera], collects: tuple[int, ...], candidates: int) -> Output:

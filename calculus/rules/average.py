@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from privid.model import Mechanism
+from privid.model import Collect, Mechanism
 
 from .. import show
 from ..certificate import Cells, Certificate, step
@@ -39,5 +39,5 @@ def draft(agg: Aggregate, row: Certificate, scope: Scope, cells: Cells) -> Draft
     weight = show.number(sum(weights.values(), Fraction(0)))
     derivation = step(RULE, f"{show.aggregate(agg)}: {says}", f"Delta={weight} rows, width {show.number(width)}", [clamp.derivation])
     half = clamp.step / 2
-    parts = (Part("count", unit_count, Fraction(1), Fraction(row.rows)), Part("sum", unit_sum, half, row.rows * width / 2))
+    parts = (Part(Collect.COUNT, unit_count, Fraction(1), Fraction(row.rows)), Part(Collect.SUM, unit_sum, half, row.rows * width / 2))
     return Draft(agg, Mechanism.AVERAGE, weights, parts, clamp.low, clamp.high, clamp.step, clamp.collect, derivation)

@@ -12,7 +12,7 @@ from typing import Any
 
 from privid.model import Span, Table, TableUse
 
-from ..certificate import Certificate, Change, Facts, Leaf, Place, step
+from ..certificate import Certificate, Change, Facts, Leaf, Place, Rows, step
 from ..tree import Col
 from . import mask, regions
 
@@ -59,7 +59,7 @@ def on_chunks(use: TableUse, leaf: int, form: Any) -> Certificate:
     table = use.table
     d = table.max_rows * regions.factor(use) * mask.met(table, reaching(table, use.chunks))
     change = Change(tau=d, n=0 if table.pad else d, sigma=d if table.pad else None)
-    return Certificate(columns=_columns(table, leaf), key=None, changes={table.camera.name: change},
+    return Certificate(columns=_columns(table, leaf), kind=Rows(), changes={table.camera.name: change},
                        cameras={table.camera.name: table.camera}, leaves=(Leaf(leaf, use),), rows=table.max_rows * use.count,
                        full=table.pad, linear=True, form=form)
 

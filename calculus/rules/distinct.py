@@ -12,7 +12,7 @@ from typing import Any
 from privid.model import Evaluate
 
 from .. import show
-from ..certificate import Certificate, Change, step
+from ..certificate import Certificate, Change, Rows, step
 from ..expressions import Scope
 from ..tree import Expr
 from . import group_bins, group_rows, project
@@ -24,7 +24,7 @@ RULE = "distinct"
 
 def certify(columns: Sequence[Expr], below: Certificate, scope: Scope, evaluate: Evaluate, form: Any) -> Certificate:
     """Of the rows with these columns."""
-    if below.keyed or below.join is not None or below.listing is not None:
+    if not isinstance(below.kind, Rows):
         return group_rows.certify(columns, (), below, scope, form)
     if group_bins.applies(columns, below, scope):
         return group_bins.certify(columns, (), below, scope, evaluate, form)

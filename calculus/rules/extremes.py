@@ -27,13 +27,11 @@ __all__ = ["RULE", "applies", "draft"]
 
 RULE = "public extremes"
 _TIMES = ("timestamptz", "timestamp", "date")
-#: relations whose rows are those of whole chunks, chosen by trusted conditions alone
-_WHOLE = ("scan", "choose")
 
 
 def applies(agg: Aggregate, release: Release) -> bool:
     return (names(agg.name)[1] in ("min", "max") and agg.filter is None and release.argmax is None
-            and agg.args[0].type in _TIMES and release.relation.form[0] in _WHOLE
+            and agg.args[0].type in _TIMES and release.whole
             and all(map(release.scope.trusted, (agg.args[0], *release.group))))
 
 

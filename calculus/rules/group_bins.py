@@ -14,7 +14,7 @@ from privid.model import Evaluate, Key, Table
 
 from .. import show
 from ..alike import alike_value
-from ..certificate import Certificate, Change, Facts, Leaf, step
+from ..certificate import Certificate, Change, Facts, Keyed, Leaf, Rows, step
 from ..chunks import values
 from ..expressions import Scope
 from ..tree import Aggregate, Const, Expr
@@ -28,7 +28,7 @@ RULE = "group by bins"
 
 
 def applies(keys: Sequence[Expr], below: Certificate, scope: Scope) -> bool:
-    return bool(keys) and below.join is None and below.listing is None and all(scope.trusted(k) and scope.local(k) for k in keys)
+    return bool(keys) and isinstance(below.kind, Rows | Keyed) and all(scope.trusted(k) and scope.local(k) for k in keys)
 
 
 def certify(keys: Sequence[Expr], aggs: Sequence[Aggregate], below: Certificate, scope: Scope, evaluate: Evaluate,
@@ -48,7 +48,7 @@ def certify(keys: Sequence[Expr], aggs: Sequence[Aggregate], below: Certificate,
     columns: dict[int, Facts] = {number: facts.unmoved() for number, facts in key_columns(keys, scope).items()}
     for j, agg in enumerate(aggs, 1):
         columns[len(keys) + j] = inner_aggregates.describe(agg, below, scope, monotone=added).unmoved()
-    found = replace(below, columns=columns, key=None, form=form, linear=False,
+    found = replace(below, columns=columns, kind=Rows(), form=form, linear=False,
                     changes={name: change(name, one) for name, one in below.changes.items()})
     says = f"{', '.join(map(show.expression, keys))}: one segment touches at most {sum(bins.values())} cells, the same in both versions"
     return replace(found, derivation=step(RULE, says, found.bound, [below.derivation]))

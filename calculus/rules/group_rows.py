@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, assert_never
 
 from .. import show
-from ..certificate import Certificate, Change, Facts, Motion, Place, step
+from ..certificate import Certificate, Change, Facts, Joined, Keyed, Listed, Motion, Place, Rows, step
 from ..expressions import Scope, columns_of
 from ..functions import names
 from ..tree import Aggregate, Expr
@@ -24,10 +24,18 @@ RULE = "group by"
 
 def certify(keys: Sequence[Expr], aggs: Sequence[Aggregate], below: Certificate, scope: Scope, form: Any) -> Certificate:
     """Columns 1 … k are the keys, k+1 … the aggregates."""
-    if below.join is not None:
-        return join.grouped(keys, aggs, below, scope, form)
-    if below.listing is not None:
-        return listing.grouped(keys, aggs, below, scope, form)
+    match below.kind:
+        case Joined():
+            return join.grouped(keys, aggs, below, below.kind, scope, form)
+        case Listed():
+            return listing.grouped(keys, aggs, below, below.kind, scope, form)
+        case Rows() | Keyed():
+            return _plain(keys, aggs, below, scope, form)
+        case _:
+            assert_never(below.kind)
+
+
+def _plain(keys: Sequence[Expr], aggs: Sequence[Aggregate], below: Certificate, scope: Scope, form: Any) -> Certificate:
     within = below.key is not None and all(columns_of(k) <= below.key for k in keys)
     if below.keyed and not within:
         below = rebased(below)
@@ -46,7 +54,7 @@ def certify(keys: Sequence[Expr], aggs: Sequence[Aggregate], below: Certificate,
     for j, agg in enumerate(aggs, 1):
         facts = inner_aggregates.describe(agg, below, scope, monotone=added)
         columns[len(keys) + j] = facts if keys or names(agg.name)[1] == "count" else facts.of_nothing()
-    found = replace(below, columns=columns, key=frozenset(range(1, len(keys) + 1)), full=False, form=form,
+    found = replace(below, columns=columns, kind=Keyed(frozenset(range(1, len(keys) + 1))), full=False, form=form,
                     changes={name: change(name, one) for name, one in below.changes.items()}, rows=below.rows if keys else 1,
                     linear=below.linear and bool(keys))
     says = _says(keys, added, within) + _aggregates(aggs)

@@ -6,58 +6,42 @@ Proof: join.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from privid.errors import NoRule
 
 from .. import show
-from ..certificate import Certificate, Change, Facts, Motion, Place, step
+from ..certificate import Certificate, Change, Facts, Joined, Keyed, Listed, Motion, Place, Rows, step
 from ..expressions import Scope, columns_of
-from ..tree import Aggregate, Choice, Col, Expr, position
+from ..tree import Aggregate, Choice, Col, Expr, JoinKind, position
 from . import inner_aggregates
 
-__all__ = ["RULE", "Joined", "certify", "grouped"]
+__all__ = ["RULE", "certify", "grouped"]
 
 RULE = "join"
 
 
-@dataclass(frozen=True)
-class Joined:
-    """What is known of joined rows before they are grouped."""
-
-    #: the sides, and the first column of each
-    sides: tuple[tuple[Certificate, int], ...]
-    kind: str  # inner, left, full
-    #: sets of columns that are equal in every joined row, one of each side
-    classes: tuple[frozenset[int], ...]
-    #: conditions beside the equalities
-    filtered: bool
-    #: the left side's rows without a partner (LEFT JOIN … WHERE key IS NULL)
-    anti: bool
-    loc: int
-
-
-def certify(left: Certificate, right: Certificate, kind: str, equalities: Sequence[tuple[int, int]], filtered: bool, anti: bool,
+def certify(left: Certificate, right: Certificate, kind: JoinKind, equalities: Sequence[tuple[int, int]], filtered: bool, anti: bool,
             loc: int, form: Any) -> Certificate:
     """Columns of the left side, then those of the right; `equalities` are pairs of columns in that numbering."""
-    if right.join is not None or right.listing is not None or left.listing is not None or (left.join is not None and kind != "inner"):
+    if not isinstance(right.kind, Rows | Keyed) or isinstance(left.kind, Listed) or (left.join is not None and kind is not JoinKind.INNER):
         raise NoRule("join of joins has no rule here", position=position(loc),
                      detail="Several relations are joined with inner joins, or two with an outer join.",
                      hint="Group one join by its key in a subquery and join that.")
     offset = len(left.columns)
-    before: Joined | None = left.join
+    before = left.join
     sides = (*(before.sides if before else ((left, 0),)), (right, offset))
     classes = _classes(before.classes if before else tuple(frozenset({a}) for a, _ in equalities), equalities)
-    columns = {number: _side(facts, nullable=kind == "full") for number, facts in left.columns.items()}
-    columns |= {offset + number: _side(facts, nullable=kind != "inner") for number, facts in right.columns.items()}
+    columns = {number: _side(facts, nullable=kind is JoinKind.FULL) for number, facts in left.columns.items()}
+    columns |= {offset + number: _side(facts, nullable=kind is not JoinKind.INNER) for number, facts in right.columns.items()}
     changes: dict[str, Change] = dict(left.changes)
     for name, one in right.changes.items():
         changes[name] = Change(changes[name].tau + one.tau, 0) if name in changes else one
-    joined = Joined(sides, kind if not before else "inner", classes, filtered or bool(before and before.filtered), anti, loc)
-    return Certificate(columns=columns, key=None, changes=changes, cameras={**left.cameras, **right.cameras},
+    joined = Joined(sides, kind if not before else JoinKind.INNER, classes, filtered or bool(before and before.filtered), anti, loc)
+    return Certificate(columns=columns, kind=joined, changes=changes, cameras={**left.cameras, **right.cameras},
                        leaves=(*left.leaves, *right.leaves), rows=(left.rows + 1) * (right.rows + 1), full=False,
-                       linear=left.linear and right.linear, form=form, join=joined,
+                       linear=left.linear and right.linear, form=form,
                        derivation=step(RULE, "", "", [left.derivation, right.derivation]))
 
 
@@ -76,8 +60,7 @@ def _side(facts: Facts, nullable: bool) -> Facts:
     return replace(known, place=place, cells=facts.cells if place is Place.LISTED else {})
 
 
-def grouped(keys: Sequence[Expr], aggs: Sequence[Aggregate], below: Certificate, scope: Scope, form: Any) -> Certificate:
-    joined: Joined = below.join
+def grouped(keys: Sequence[Expr], aggs: Sequence[Aggregate], below: Certificate, joined: Joined, scope: Scope, form: Any) -> Certificate:
     classes = [_class_of(key, joined) for key in keys]
     if not keys or any(c is None for c in classes):
         wrong = next((k for k, c in zip(keys, classes, strict=True) if c is None), None)
@@ -92,10 +75,10 @@ def grouped(keys: Sequence[Expr], aggs: Sequence[Aggregate], below: Certificate,
 
     def change(name: str) -> Change:
         t, a, d = (sum(p[name][i] for p in parts if name in p) for i in range(3))
-        if joined.kind == "left":
+        if joined.kind is JoinKind.LEFT:
             first, second = parts[0].get(name, (0, 0, 0)), parts[1].get(name, (0, 0, 0))
             a, d = (first[1] + second[2], first[2] + second[1]) if joined.anti else first[1:]
-        if (joined.filtered and not (joined.kind == "inner" and rows)) or (not whole and (joined.anti or not rows)):
+        if (joined.filtered and not (joined.kind is JoinKind.INNER and rows)) or (not whole and (joined.anti or not rows)):
             a = d = t
         return Change(tau=t, n=min(a + d, 2 * t), appear=a, vanish=d)
 
@@ -103,14 +86,14 @@ def grouped(keys: Sequence[Expr], aggs: Sequence[Aggregate], below: Certificate,
     for number, (key, equal) in enumerate(zip(keys, classes, strict=True), 1):
         facts = scope.facts(key)
         cells = {leaf: cell for col in sorted(equal or ()) for leaf, cell in below.columns[col].cells.items()}
-        local = joined.kind == "inner" and all(_original(col, joined).place is Place.CELL for col in equal or ())
+        local = joined.kind is JoinKind.INNER and all(_original(col, joined).place is Place.CELL for col in equal or ())
         columns[number] = replace(facts, motion=Motion.STAYS, place=Place.CELL if local else Place.OUTPUT, cells=cells if local else {},
-                                  nullable=facts.nullable and joined.kind != "inner")
+                                  nullable=facts.nullable and joined.kind is not JoinKind.INNER)
     for j, agg in enumerate(aggs, 1):
-        columns[len(keys) + j] = inner_aggregates.describe(agg, replace(below, key=None), scope, monotone=joined.kind == "inner" and rows)
-    found = replace(below, columns=columns, key=frozenset(range(1, len(keys) + 1)), join=None, form=form,
+        columns[len(keys) + j] = inner_aggregates.describe(agg, below, scope, monotone=joined.kind is JoinKind.INNER and rows)
+    found = replace(below, columns=columns, kind=Keyed(frozenset(range(1, len(keys) + 1))), form=form,
                     rows=sum(side.rows for side, _ in joined.sides), changes={name: change(name) for name in below.changes})
-    if not (joined.kind == "inner" and rows):
+    if not (joined.kind is JoinKind.INNER and rows):
         found = replace(found, columns={n: f if n <= len(keys) else f.unmoved() for n, f in columns.items()})
     shown = ", ".join(map(show.expression, keys))
     says = f"{'anti' if joined.anti else joined.kind} join grouped by {shown}: a group changes only if rows with its key do, on some side"
@@ -131,9 +114,9 @@ def _class_of(key: Expr, joined: Joined) -> frozenset[int] | None:
     for equal in joined.classes:
         complete = all(any(offset < col <= offset + len(side.columns) for col in equal) for side, offset in joined.sides)
         if complete and columns_of(key) <= equal:
-            if joined.kind == "full" and len(columns_of(key)) < 2:
+            if joined.kind is JoinKind.FULL and len(columns_of(key)) < 2:
                 return None
-            if joined.kind == "left" and not any(col <= len(joined.sides[0][0].columns) for col in columns_of(key)):
+            if joined.kind is JoinKind.LEFT and not any(col <= len(joined.sides[0][0].columns) for col in columns_of(key)):
                 return None
             return equal
     return None

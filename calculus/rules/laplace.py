@@ -34,7 +34,7 @@ def output(draft: Draft, share: Fraction, weight: Fraction, collects: tuple[int,
         constant = draft.constant
         return Output(label=label, type=agg.type, step=draft.step, sensitivity=Fraction(0), scale=Fraction(0), epsilon=Fraction(0),
                       error95=Fraction(0), mechanism=draft.mechanism if constant else Mechanism.EXACT, collects=collects,
-                      counts=show.name(agg) in ("count", "sum"),
+                      counts=draft.counts,
                       scales=(Fraction(0),) * len(draft.parts) if constant else (), low=draft.low, high=draft.high, spread=draft.spread)
     scales = tuple(part.unit * weight / share for part in draft.parts)
     for part, scale in zip(draft.parts, scales, strict=True):
@@ -45,7 +45,7 @@ def output(draft: Draft, share: Fraction, weight: Fraction, collects: tuple[int,
     assert draft.low is not None and draft.high is not None
     width = draft.high - draft.low
     # the answer is kept within its range, so it is never further off than that
-    worst = width if draft.spread.startswith("stddev") or not draft.spread else width * width / 2
+    worst = width if draft.spread is None or draft.spread.root else width * width / 2
     changed = sum(draft.weights.values(), Fraction(0)) * draft.parts[1].unit
     return Output(label=label, type=agg.type, step=draft.step, sensitivity=changed, scale=scales[1], epsilon=share,
                   error95=worst, mechanism=draft.mechanism, collects=collects, scales=scales, low=draft.low, high=draft.high,

@@ -11,7 +11,7 @@ from typing import Any
 from privid.errors import NoRule
 
 from .. import show
-from ..certificate import Certificate, Change, Place, step
+from ..certificate import Certificate, Change, Place, Rows, step
 from ..tree import Const, Expr, position
 
 __all__ = ["RULE", "certify"]
@@ -33,7 +33,7 @@ def certify(limit: Expr, below: Certificate, form: Any) -> Certificate:
     # which rows of a cell are kept depends on the other cells
     columns = {number: replace(facts.unmoved(), place=Place.LISTED if facts.place is Place.CELL else facts.place)
                for number, facts in below.columns.items()}
-    found = replace(below, columns=columns, key=None, changes=below.each(change), rows=min(below.rows, count), full=False, linear=False,
+    found = replace(below, columns=columns, kind=Rows(), changes=below.each(change), rows=min(below.rows, count), full=False, linear=False,
                     form=form)
     says = f"the first {show.number(count)} rows, in an order of the rows' contents"
     return replace(found, derivation=step(RULE, says, found.bound, [below.derivation]))

@@ -6,13 +6,13 @@ Proof: listing.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from privid.errors import NoRule
 
 from .. import show
-from ..certificate import Certificate, Change, Facts, Motion, Place, step
+from ..certificate import Certificate, Change, Facts, Keyed, Listed, Motion, Place, step
 from ..clamps import RANGES, clamped
 from ..expressions import Scope, columns_of, conjuncts
 from ..facts import unwidened
@@ -20,19 +20,9 @@ from ..functions import names
 from ..tree import Aggregate, Call, Col, Expr, FromPublic, NullTest, position
 from . import inner_aggregates, lookup
 
-__all__ = ["RULE", "Listing", "certify", "grouped", "matched_only"]
+__all__ = ["RULE", "certify", "grouped", "matched_only"]
 
 RULE = "listed keys"
-
-
-@dataclass(frozen=True)
-class Listing:
-    public: FromPublic
-    #: the public columns that private rows match are equal to parts of the private key
-    within: bool
-    #: a condition on the joined rows may drop groups
-    filtered: bool
-    loc: int
 
 
 def certify(public: FromPublic, below: Certificate, equated: Sequence[tuple[int, Expr]], filtered: bool, scope: Scope, loc: int,
@@ -54,13 +44,11 @@ def certify(public: FromPublic, below: Certificate, equated: Sequence[tuple[int,
         return replace(one, appear=one.tau, vanish=one.tau, n=2 * one.tau, sigma=None, ups={})
 
     return replace(below, columns=columns, changes=below.each(change), full=False, form=form,
-                   key=frozenset(offset + col for col in below.key) if below.key is not None else None,
-                   listing=Listing(public, within, filtered, loc))
+                   kind=Listed(public, None if below.key is None else frozenset(offset + col for col in below.key), within, filtered, loc))
 
 
-def grouped(keys: Sequence[Expr], aggs: Sequence[Aggregate], below: Certificate, scope: Scope, form: Any) -> Certificate:
+def grouped(keys: Sequence[Expr], aggs: Sequence[Aggregate], below: Certificate, listed: Listed, scope: Scope, form: Any) -> Certificate:
     """As an intermediate step: KEY with a public number of groups."""
-    listed: Listing = below.listing
     width = len(listed.public.columns)
     if not keys or listed.filtered or not all(isinstance(k, Col) and k.col <= width for k in keys):
         raise NoRule(f'"{listed.public.alias}" LEFT JOIN private rows has no rule without a GROUP BY of its own columns',
@@ -81,8 +69,8 @@ def grouped(keys: Sequence[Expr], aggs: Sequence[Aggregate], below: Certificate,
     for j, agg in enumerate(aggs, 1):
         facts = inner_aggregates.describe(agg, below, scope, monotone=added)
         columns[len(keys) + j] = facts if added and _sees_matches(agg, width) else facts.unmoved()
-    found = replace(below, columns=columns, key=frozenset(range(1, len(keys) + 1)), listing=None, form=form, rows=len(listed.public.rows),
-                    changes={name: change(name, one) for name, one in below.changes.items()})
+    found = replace(below, columns=columns, kind=Keyed(frozenset(range(1, len(keys) + 1))), form=form,
+                    rows=len(listed.public.rows), changes={name: change(name, one) for name, one in below.changes.items()})
     says = f"{', '.join(map(show.expression, keys))}: every row of \"{listed.public.alias}\" has its group, whatever the video shows"
     return replace(found, derivation=step(RULE, says, found.bound, [below.derivation]))
 

@@ -14,7 +14,7 @@ from privid.model import PublicRows
 
 from ..certificate import Certificate, Change, Facts, Motion, step
 from ..expressions import Scope
-from ..tree import Expr, FromPublic, position
+from ..tree import Expr, FromPublic, JoinKind, position
 
 __all__ = ["RULE", "certify", "check_unique", "public_facts", "types_of"]
 
@@ -23,22 +23,22 @@ RULE = "look up"
 _UNLIKE = {"float4", "float8", "numeric", "interval", "bpchar"}
 
 
-def certify(below: Certificate, public: FromPublic, kind: str, equated: Sequence[tuple[int, Expr]], conditions: Sequence[Expr],
+def certify(below: Certificate, public: FromPublic, kind: JoinKind, equated: Sequence[tuple[int, Expr]], conditions: Sequence[Expr],
             scope: Scope, loc: int, form: Any) -> Certificate:
     """The private columns, then the public ones. `equated`: places of public columns and what each is equal to."""
     offset = len(below.columns)
-    if kind == "left" and conditions:
+    if kind is JoinKind.LEFT and conditions:
         raise NoRule(f'LEFT JOIN "{public.alias}" has no rule for a condition beside the equalities of its key',
                      position=position(conditions[0].loc), detail="Whether a row finds its public row would depend on its other values.",
                      hint="Write the condition into WHERE, or into a CASE over the columns of the public rows.")
     fixed = below.keyed and all(scope.facts(expr).motion is Motion.STAYS for _, expr in equated)
     columns = dict(below.columns)
     key = {place for place, _ in equated}
-    for number, facts in public_facts(public, outer=kind == "left").items():
+    for number, facts in public_facts(public, outer=kind is JoinKind.LEFT).items():
         known = facts if number in key else _without_values(facts)
         columns[offset + number] = replace(known, motion=Motion.STAYS if fixed else Motion.ANY)
     found = replace(below, columns=columns, form=form)
-    if kind == "inner":
+    if kind is JoinKind.INNER:
         within = Scope(columns)
         stays = fixed and all(within.facts(c).motion is Motion.STAYS for c in conditions)
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..certificate import Certificate, Change, Facts, step
+from ..certificate import Certificate, Change, Facts, Keyed, Rows, step
 from ..expressions import Scope
 from ..tree import Col, Expr
 from .clamp import ups_of
@@ -39,7 +39,7 @@ def certify(columns: Sequence[Expr], below: Certificate, scope: Scope, form: Any
     key = frozenset(places[col] for col in below.key) if below.key is not None and keeps else None
     if key is None and below.keyed:
         facts = {number: fact.unmoved() for number, fact in facts.items()}
-    found = replace(below, columns=facts, key=key, changes=changes, form=form)
+    found = replace(below, columns=facts, kind=Rows() if key is None else Keyed(key), changes=changes, form=form)
     if not below.keyed or keeps:
         return found
     return replace(found, derivation=step(RULE, "the key is dropped: each changed key is a row less and a row more", found.bound,

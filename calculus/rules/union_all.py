@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..certificate import Certificate, Change, Facts, Interval, Place, step
+from ..certificate import Certificate, Change, Facts, Interval, Place, Rows, step
 from ..tree import Expr
 
 __all__ = ["RULE", "certify"]
@@ -25,7 +25,7 @@ def certify(parts: Sequence[Certificate], form: Any) -> Certificate:
             changes[name] = one if name not in changes else _added(changes[name], one)
     columns = {number: _column([part.columns[number] for part in parts]) for number in parts[0].columns}
     cameras = {name: camera for part in parts for name, camera in part.cameras.items()}
-    found = Certificate(columns=columns, key=None, changes=changes, cameras=cameras,
+    found = Certificate(columns=columns, kind=Rows(), changes=changes, cameras=cameras,
                         leaves=tuple(leaf for part in parts for leaf in part.leaves), rows=sum(part.rows for part in parts),
                         full=all(part.full for part in parts), linear=all(part.linear for part in parts), form=form)
     says = f"{len(parts)} parts, end to end" + (f", of {len(changes)} cameras" if len(changes) > 1 else "")
@@ -38,7 +38,7 @@ def rebased(part: Certificate) -> Certificate:
     if not part.keyed:
         return part
     columns = {number: facts.unmoved() for number, facts in part.columns.items()}
-    return replace(part, columns=columns, key=None, changes=part.each(lambda one: one.rebased(True)))
+    return replace(part, columns=columns, kind=Rows(), changes=part.each(lambda one: one.rebased(True)))
 
 
 def _added(a: Change, b: Change) -> Change:

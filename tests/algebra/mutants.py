@@ -14,7 +14,7 @@ from privid.calculus.certificate import Facts
 from privid.calculus.facts import NUMBERS, Judge
 from privid.calculus.functions import names
 from privid.calculus.rules import inner_aggregates, listing, lookup
-from privid.calculus.tree import Call, Expr
+from privid.calculus.tree import Call, Expr, JoinKind
 from privid.room import room as room_module
 
 __all__ = ["MUTANTS", "Mutant"]
@@ -82,8 +82,8 @@ def _sums_of_groups(patch: pytest.MonkeyPatch) -> None:
 def _conditions_ignored(patch: pytest.MonkeyPatch) -> None:
     right = lookup.certify
 
-    def certify(below: Any, public: Any, kind: str, equated: Any, conditions: Any, *rest: Any) -> Any:
-        return right(below, public, kind, equated, () if kind == "left" else conditions, *rest)
+    def certify(below: Any, public: Any, kind: JoinKind, equated: Any, conditions: Any, *rest: Any) -> Any:
+        return right(below, public, kind, equated, () if kind is JoinKind.LEFT else conditions, *rest)
 
     patch.setattr(lookup, "certify", certify)
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from privid.calculus import facts
-from privid.calculus.certificate import Certificate, Change, Facts, Motion
+from privid.calculus import analysis, facts
+from privid.calculus.certificate import Certificate, Change, Facts, Motion, Rows
 from privid.calculus.rules import (
     argmax,
     average,
@@ -139,7 +139,7 @@ WEAKNESSES = [
              _wrap(union_all, "_added", lambda found, a, b: a),
              _query("count", "FROM (SELECT v FROM @n1@ q UNION ALL SELECT w FROM @n1@ q) q", depth=1)),
     Weakness("public extremes", "a condition on a program's output taken for one on chunks",
-             lambda patch: patch.setattr(extremes, "_WHOLE", ("scan", "choose", "filter")),
+             _wrap(extremes, "applies", lambda found, agg, release: found or (agg.args and agg.args[0].type == "timestamptz")),
              _query([Agg("min", "chunk")], "FROM @n1@ q WHERE v > 0"), refused=True),
     Weakness("public extremes", "the last chunk left out", _wrap(extremes, "_moments", lambda found, *_: found[:-1]),
              _query([Agg("max", "chunk")], "FROM @r1@ q", "region")),
@@ -153,7 +153,7 @@ WEAKNESSES = [
     Weakness("group by declared keys", "a key left out", _wrap(group_keys, "declared", lambda found, *_: found[:-1]),
              _query("count", "FROM @n1@ q", "size")),
     Weakness("group by", "groups treated as rows, as the paper does",
-             _wrap(group_rows, "certify", lambda found, *_: replace(found, key=None)),
+             _wrap(group_rows, "certify", lambda found, *_: replace(found, kind=Rows())),
              _query(_sum("range(n, 0, 10)"), _GROUPED.format(agg="avg(range(v, 0, 10))"), depth=1)),
     Weakness("having", "groups that leave overlooked", _instead(having, "certify", lambda conditions, below, scope: below),
              _query("count", "FROM (SELECT plate FROM @n1@ q GROUP BY plate HAVING count(*) = 1) q", depth=1)),
@@ -189,6 +189,9 @@ WEAKNESSES = [
                     "GROUP BY plate HAVING count(*) = 1) q ORDER BY n DESC LIMIT 50) q", depth=2)),
     Weakness("share epsilon", "the whole for each", _wrap(share_epsilon, "split", lambda found, weights, epsilon: [epsilon for _ in found]),
              _query([Agg("count"), Agg("sum", "range(v, 0, 10)")], "FROM @n1@ q")),
+    Weakness("share epsilon", "a camera charged nine tenths of what it loses", _wrap(analysis, "_costs", lambda found, *_: tuple(
+             replace(cost, epsilon=cost.epsilon * Fraction(9, 10)) for cost in found)),
+             _query("count", "FROM (SELECT plate FROM @n1@ q UNION ALL SELECT plate FROM @s1@ q) q", depth=1)),
     Weakness("average", "half the noise on the sum", _wrap(average, "draft", lambda found, *_: _finer(found, 1)),
              _query([Agg("avg", "range(v, 0, 10)")], "FROM @n1@ q")),
     Weakness("average", "half the noise on the count", _wrap(average, "draft", lambda found, *_: _finer(found, 0)),

@@ -161,14 +161,15 @@ def test_a_histogram_of_24_keys_has_a_twelfth_of_the_noise_of_24_releases(evalua
     assert found.outputs[0].scale * 12 == 24 * one.outputs[0].scale
 
 
-def test_explain_tells_what_each_camera_loses(evaluate: Evaluate) -> None:
+def test_each_camera_is_charged_what_its_own_segments_lose(evaluate: Evaluate) -> None:
     tables = [table(index=i, camera=name, r=r, size=150, chunks=100) for i, (name, r) in enumerate((("north", 450), ("south", 1950)))]
     both_ = select([count()], source=subquery(union_all(rows(col("plate")), rows(col("plate"), source=scan(1)), types=["text"])))
     found = analyse(request(both_), tables, Fraction(1), evaluate)
     body, lines = shown(found)
-    assert body["Cameras"] == [{"Camera": "north", "Sensitivity": 12, "Loss": 12 / 54, "Epsilon": 1},
-                               {"Camera": "south", "Sensitivity": 42, "Loss": 42 / 54, "Epsilon": 1}]
-    assert "Camera north: its own segments lose 0.222222, 1 is charged" in lines
+    assert body["Cameras"] == [{"Camera": "north", "Sensitivity": 12, "Epsilon": 12 / 54},
+                               {"Camera": "south", "Sensitivity": 42, "Epsilon": 42 / 54}]
+    assert "Charges each camera what its own segments lose, over 72489 frames; 0.75 remains where least is left" in lines
+    assert "Camera north: epsilon 0.222222 is charged" in lines and sum(cost.epsilon for cost in found.costs) == 1
     assert [use.table.camera.name for use in found.uses] == ["north", "south"]
 
 

@@ -54,7 +54,7 @@ def test_a_rule_gives_the_bound_of_its_fixture(rule: str, case: dict[str, Any], 
     if "public" in case:
         assert [None if o.public is None else list(o.public) for o in plan.outputs] == case["public"]
     if "costs" in case:
-        assert {cost.camera: str(cost.exact) for cost in plan.costs} == case["costs"]
+        assert {cost.camera: str(cost.epsilon) for cost in plan.costs} == case["costs"]
     path = steps(plan.derivation)
     if "derivation" in case:
         assert [node["rule"] for node in path] == case["derivation"]

@@ -11,6 +11,7 @@ from privid.ledger import Ledger, Use
 from privid.ledger.recordings import Recording
 from privid.ledger.steps import Step, evenly, shares
 from privid.model import Camera, Span
+from tests.ledger import several
 from tests.ledger.adversary import search
 from tests.ledger.postgres import Database
 from tests.ledger.racing import check, race
@@ -26,6 +27,15 @@ def test_sessions_that_race_could_have_come_one_by_one_and_none_overdraws(databa
 def test_no_sequence_is_accepted_by_which_an_event_loses_more_than_epsilon(database: Database, linear: bool, masks: bool) -> None:
     rounds = 3 if masks else 5
     assert Fraction(9, 10) < search(database.ledger.charge, rounds=rounds, climbs=8, seed=3, linear=linear, mark="sound", masks=masks) <= 1
+
+
+@pytest.mark.parametrize("linear", [True, False], ids=["exact rule", "simple rule"])
+def test_releases_over_several_cameras_cost_no_event_more_than_the_epsilon_of_its_camera(database: Database, linear: bool) -> None:
+    assert Fraction(9, 10) < several.search(database.ledger, rounds=5, climbs=8, seed=3, linear=linear, mark="several") <= 1
+
+
+def test_with_a_part_of_its_cost_charged_to_each_camera_the_same_search_finds_one(database: Database) -> None:
+    assert several.search(database.ledger, rounds=5, climbs=8, seed=3, linear=True, mark="part", weaken=Fraction(9, 10)) > 1
 
 
 def without_margin(self: Ledger, camera: Camera, recording: Recording, spans: Sequence[Span], uses: Sequence[Use]) -> list[Step]:

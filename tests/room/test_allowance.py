@@ -13,7 +13,7 @@ from privid.calculus import FUNCTIONS
 from privid.calculus.functions import is_operator
 from privid.calculus.reader import parse_select
 from privid.errors import NoRule
-from privid.model import Collected, TableUse
+from privid.model import Collect, Collected, TableUse
 from privid.room.aggregates import AGGREGATES
 from privid.room.allowance import bound, worst_case
 from privid.room.calls import CALLS
@@ -221,13 +221,13 @@ def test_parts_of_an_average_are_charged() -> None:
         return worst_case(parse_select(select), columns, [table], uses)
 
     count, total, squares = (
-        Collected(0, "count"),
-        Collected(0, "sum", "0", "10"),
-        Collected(0, "squares", "0", "10"),
+        Collected(0, Collect.COUNT),
+        Collected(0, Collect.SUM, "0", "10"),
+        Collected(0, Collect.SQUARES, "0", "10"),
     )
     assert parts(count) < parts(count, total) < parts(count, total, squares)
     with pytest.raises(NoRule):
-        parts(Collected(1, "sum"))
+        parts(Collected(1, Collect.SUM))
 
 
 def test_every_pattern_of_a_list_is_charged_for_itself() -> None:

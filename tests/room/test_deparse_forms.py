@@ -27,6 +27,7 @@ from privid.calculus.tree import (
     FromSubquery,
     FromTable,
     GroupRef,
+    JoinKind,
     Logic,
     NullIf,
     NullTest,
@@ -36,7 +37,7 @@ from privid.calculus.tree import (
     Truth,
 )
 from privid.errors import NoRule, PrividError
-from privid.model import Collected
+from privid.model import Collect, Collected
 from privid.room.deparse import Inner, inner_query, public_ddl
 from tests.calculus.builders import (
     Json,
@@ -160,12 +161,12 @@ def test_every_part_of_a_statement_is_known_to_the_deparser() -> None:
 
 @pytest.mark.parametrize(("column", "expected"), [
     (Collected(0), 'pg_catalog."avg"(s.a1)'),
-    (Collected(0, "count"), 'pg_catalog."count"(s.a1)'),
-    (Collected(0, "sum"), 'pg_catalog."sum"(s.a1)'),
-    (Collected(0, "squares"), 'pg_catalog."sum"(room.total_mul(s.a1, s.a1))'),
-    (Collected(0, "sum", "-1.5", "2"),
+    (Collected(0, Collect.COUNT), 'pg_catalog."count"(s.a1)'),
+    (Collected(0, Collect.SUM), 'pg_catalog."sum"(s.a1)'),
+    (Collected(0, Collect.SQUARES), 'pg_catalog."sum"(room.total_mul(s.a1, s.a1))'),
+    (Collected(0, Collect.SUM, "-1.5", "2"),
      "pg_catalog.\"sum\"(room.range(room.total_float8(s.a1), '-1.5'::pg_catalog.float8, '2'::pg_catalog.float8))"),
-    (Collected(0, "count", "0", "2"),
+    (Collected(0, Collect.COUNT, "0", "2"),
      "pg_catalog.\"count\"(room.range(room.total_float8(s.a1), '0'::pg_catalog.float8, '2'::pg_catalog.float8))"),
 ])
 def test_what_a_mechanism_collects_of_a_number(column: Collected, expected: str) -> None:
@@ -176,7 +177,8 @@ def test_what_a_mechanism_collects_of_a_number(column: Collected, expected: str)
 def test_what_a_mechanism_collects_of_float8_and_of_whole_numbers() -> None:
     speed = aggregate("sum(float8)", col("speed"), type_="float8")
     length = aggregate("sum(int4)", call("length(text)", col("plate"), type_="int4"), type_="int8")
-    written = write(select([speed, length]), (Collected(0), Collected(0, "sum"), Collected(1, "squares"), Collected(1, "sum", "0", "9")))
+    written = write(select([speed, length]), (Collected(0), Collected(0, Collect.SUM), Collected(1, Collect.SQUARES),
+                                              Collected(1, Collect.SUM, "0", "9")))
     assert written.query.startswith(
         'SELECT room.total_sum(s.a1) AS v1, pg_catalog."sum"(pg_catalog."numeric"(s.a1)) AS v2, '
         'pg_catalog."sum"(room.total_mul(pg_catalog."numeric"(s.a2), pg_catalog."numeric"(s.a2))) AS v3, '
@@ -200,7 +202,7 @@ def test_public_relations_and_their_enums_have_names_of_the_room() -> None:
     mood = FromPublic(rel=2, alias="m", columns=(PublicColumn("mood", "public.mood", 1, ("sad", "it's fine")),
                                                  PublicColumn("place", "point", 4)), rows=())
     release = parse_select(select([count()]))
-    inner = write(replace(release, sources=(FromJoin("inner", FromTable(1, 0), mood, None, -1),)))
+    inner = write(replace(release, sources=(FromJoin(JoinKind.INNER, FromTable(1, 0), mood, None, -1),)))
     assert inner.publics == ((mood, "p0"),)
     assert inner.enums["public.mood"] == ("e1", ("sad", "it's fine"))
     assert "INNER JOIN pg_temp.p0 AS r2(c1, c4) ON true)" in inner.query
@@ -286,14 +288,14 @@ def test_what_is_written_beside_those_is_accepted() -> None:
     write(select([count()], source=subquery(rows(col("speed"), limit=const(None, "int8"), offset=const(2, "int8")))))
 
 
-@pytest.mark.parametrize("columns", [(Collected(1),), (Collected(-1),), (Collected(0, "median"),), (Collected(0, "sum", "a", "b"),)])
+@pytest.mark.parametrize("columns", [(Collected(1),), (Collected(-1),), (Collected(0, Collect.SUM, "a", "b"),)])
 def test_a_collection_that_makes_no_sense_is_refused(columns: tuple[Collected, ...]) -> None:
     with pytest.raises(NoRule):
         write(select([aggregate("max(text)", col("plate"), type_="text")]), columns)
     with pytest.raises(NoRule):
-        write(select([count()]), (Collected(0, "sum"),))
+        write(select([count()]), (Collected(0, Collect.SUM),))
     with pytest.raises(NoRule):
-        write(select([count(col("plate"), distinct=True)]), (Collected(0, "count"),))
+        write(select([count(col("plate"), distinct=True)]), (Collected(0, Collect.COUNT),))
 
 
 def test_an_argmax_is_of_the_release_alone() -> None:

@@ -10,7 +10,7 @@ from statistics import mean, pvariance, stdev
 
 import pytest
 
-from privid.model import Collected, Key, Mechanism, Output, Plan
+from privid.model import Collect, Collected, Key, Mechanism, Output, Plan, Spread
 from privid.udf import answer, perturb
 from privid.udf.moments import pivot
 from privid.udf.noise import choose
@@ -27,11 +27,11 @@ def average(scales: tuple[int | Fraction, int | Fraction] = (0, 0), low: int = 0
 def variance(spread: str, scales: tuple[int, int, int] = (0, 0, 0)) -> Output:
     return Output(f"{spread}(range(v, 0, 10))", "numeric", STEP, Fraction(0), Fraction(scales[1]), Fraction(1), Fraction(0),
                   mechanism=Mechanism.VARIANCE, collects=(0, 1, 2), scales=tuple(map(Fraction, scales)), low=Fraction(0), high=Fraction(10),
-                  spread=spread)
+                  spread=Spread(spread))
 
 
 def plan(output: Output, keys: tuple[Key, ...] = ((),), **more: object) -> Plan:
-    columns = tuple(Collected(0, what) for what in ("count", "sum", "squares")[:len(output.collects)])
+    columns = tuple(Collected(0, what) for what in (Collect.COUNT, Collect.SUM, Collect.SQUARES)[:len(output.collects)])
     return Plan((), (output,), keys, Fraction(1), output.mechanism, "", {}, columns=columns, **more)  # type: ignore[arg-type]
 
 

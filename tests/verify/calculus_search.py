@@ -284,8 +284,8 @@ def _full(plan: Plan, world: World) -> bool:
 
 
 def charged(plan: Plan, camera: str) -> Fraction:
-    """The epsilon that a camera is debited where a segment meets as many chunks as any."""
-    return next((cost.epsilon for cost in plan.costs if cost.camera == f"verify_{camera}"), plan.epsilon)
+    """The epsilon that a camera is debited where a segment meets as many chunks as any; no camera may lose more than was asked for."""
+    return min(next((cost.epsilon for cost in plan.costs if cost.camera == f"verify_{camera}"), plan.epsilon), plan.epsilon)
 
 
 def _costs(plan: Plan, camera: str) -> list[Step]:

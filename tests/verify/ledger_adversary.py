@@ -10,6 +10,7 @@ from privid.ledger import Ledger, Use
 from privid.ledger.recordings import Recording
 from privid.ledger.steps import Step, evenly
 from privid.model import Camera, Span
+from tests.ledger import several
 from tests.ledger.adversary import search
 from tests.ledger.postgres import Database, temporary_server
 
@@ -38,6 +39,10 @@ def main() -> None:
                 loss = greatest(database.ledger, linear, f"{rule} {masks}", masks)
                 print(f"{rule} rule, {views}: greatest loss {float(loss):.4f} epsilon")
                 assert loss <= 1
+            loss = several.search(database.ledger, rounds=options.rounds, climbs=options.climbs, seed=options.seed, linear=linear,
+                                  mark=f"{rule} several")
+            print(f"{rule} rule, several cameras: greatest loss {float(loss):.4f} epsilon")
+            assert loss <= 1
         weak = Weakened(server.conninfo(database.name, "privid_engine"))
         loss = greatest(weak, False, "weak")
         weak.close()
