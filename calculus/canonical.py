@@ -47,7 +47,7 @@ def form_of_table(table: Table) -> dict[str, Any]:
         "files": [[f.first_frame, f.frames] for f in footage.files],
         "grid": [grid.first, grid.count, grid.size, grid.step],
         "executable": table.executable.sha256, "timeout": str(table.timeout), "max_rows": table.max_rows, "pad": table.pad,
-        "columns": [[c.attno, c.name, c.type, c.type_name, c.trusted, repr(c.default), c.labels] for c in table.columns],
+        "columns": [[c.attno, c.name, c.type, c.type_name, c.trusted, repr(c.default), c.labels, *c.domain] for c in table.columns],
         **form_of_view(table),
     }
 

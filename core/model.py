@@ -128,6 +128,13 @@ class Column:
     trusted: bool
     default: str | float | bool | None  # None only for trusted columns
     labels: tuple[str, ...] | None = None  # of an enum
+    bounds: tuple[Fraction, Fraction] | None = None  # options low and high: a number is put between them, on the grid that range has
+    keys: tuple[str, ...] | None = None  # option keys: a text is one of these
+
+    @property
+    def domain(self) -> tuple[str | tuple[str, ...], ...]:
+        """What its options leave of its type, in plain values: equal domains, equal values. Empty without options."""
+        return (*map(str, self.bounds or ()), *([self.keys] if self.keys is not None else []))
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ def chunk_keys(table: Table, kind: str, runtime: str, runs: Iterable[tuple[int, 
         FORMAT, camera.name, str(camera.footage.fps), camera.footage.width, camera.footage.height,
         table.executable.sha256, kind, runtime if table.runtime == DEFAULT_RUNTIME else runtime_label(table.runtime),
         str(table.timeout), table.max_rows, table.grid.size,
-        [[c.name, c.type, c.default, c.labels] for c in table.untrusted],
+        [[c.name, c.type, c.default, c.labels, *c.domain] for c in table.untrusted],
     ]).encode())
     views = [_view(table, region) for region in range(len(table.region_names))]
     files = camera.footage.files

@@ -19,6 +19,7 @@ from privid.sandbox.lane import MIN_SLOT
 from privid.sandbox.runtime import DEFAULT_RUNTIME, EMPTY_RUNTIME, RUNTIMES, find_runtime
 from privid.video.shapes import mask_pixels, share_pixels
 
+from .domains import check_sizes, with_options
 from .rows import row_width
 from .wire import Malformed
 
@@ -183,10 +184,18 @@ def make_columns(table: dict[str, Any], name: str) -> tuple[Column, ...]:
     if len(given) > MAX_COLUMNS:
         raise InvalidValue(f'foreign table "{name}" has {len(given)} columns, but the limit is {MAX_COLUMNS}',
                            hint="Let the program write several values as one text, or make a table for each part of them.")
-    return tuple(sorted((_column(column, name) for column in given), key=lambda column: column.attno))
+    columns = tuple(sorted((_column(column, name) for column in given), key=lambda column: column.attno))
+    check_sizes(columns, name)
+    return columns
 
 
 def _column(given: Any, table: str) -> Column:
+    column = _declared(given, table)
+    return with_options(column, _Options({"options": given.get("options", {})}, "").all, table)
+
+
+def _declared(given: Any, table: str) -> Column:
+    """Its name, type and default."""
     if not isinstance(given, dict) or not isinstance(given.get("attno"), int):
         raise Malformed("column without a number")
     name, kind = _text(given, "name"), _text(given, "type")
@@ -248,6 +257,10 @@ class _Options:
             raise Malformed("options are not text")
         self._options: dict[str, str] = options
         self._where = where
+
+    @property
+    def all(self) -> dict[str, str]:
+        return self._options
 
     def has(self, name: str) -> bool:
         return name in self._options

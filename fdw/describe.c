@@ -217,6 +217,7 @@ AppendColumn(StringInfo out, Relation rel, Form_pg_attribute att)
 	if (isenum)
 		AppendLabels(out, att->atttypid);
 	AppendDefault(out, rel, att);
+	AppendOptions(out, GetForeignColumnOptions(RelationGetRelid(rel), att->attnum));
 	appendStringInfoChar(out, '}');
 }
 

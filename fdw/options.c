@@ -65,6 +65,9 @@ static const Option options[] = {
 	{"pad", ForeignTableRelationId, OPTION_BOOLEAN, 0, 0, false},
 	{"mask", ForeignTableRelationId, OPTION_TEXT, 0, 0, false},
 	{"regions", ForeignTableRelationId, OPTION_TEXT, 0, 0, false},
+	{"low", AttributeRelationId, OPTION_NUMBER, -1e18, 1e18, false},
+	{"high", AttributeRelationId, OPTION_NUMBER, -1e18, 1e18, false},
+	{"keys", AttributeRelationId, OPTION_TEXT, 0, 0, false},
 };
 
 /* What an object of a catalog is called. */

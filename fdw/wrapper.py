@@ -51,7 +51,8 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 class ColumnLike(Protocol):
-    """What is asked of Multicorn2's ColumnDefinition: the type's name, and an option "default" for each column that a program fills."""
+    """What is asked of Multicorn2's ColumnDefinition: the type's name, and an option "default" for each column that a program fills;
+    low, high and keys as in a stack."""
 
     @property
     def type_name(self) -> str: ...
@@ -249,8 +250,8 @@ def _needed(options: Mapping[str, str], name: str) -> str:
 
 
 def _column(name: str, column: ColumnLike, place: int) -> dict[str, Any]:
-    kind = _TYPES.get(column.type_name, column.type_name)
-    return {"name": name, "attno": place, "type": kind, "default": (column.options or {}).get("default")}
+    kind, options = _TYPES.get(column.type_name, column.type_name), dict(column.options or {})
+    return {"name": name, "attno": place, "type": kind, "default": options.pop("default", None), "options": options}
 
 
 def _test(qual: QualLike) -> Callable[[datetime], bool] | None:

@@ -6,10 +6,11 @@ import json
 import math
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from privid.model import Column
+from privid.udf.grid import settler
 
 __all__ = ["MAX_LINE_BYTES", "MAX_TEXT", "Row", "Value", "default_row", "line_limit", "output_limit", "parse_rows"]
 
@@ -38,11 +39,12 @@ def parse_rows(stdout: bytes, columns: Sequence[Column], max_rows: int) -> list[
     A line that is not a JSON object is a row of defaults, so that one bad line does not move the others.
     """
     untrusted = [c for c in columns if not c.trusted]
+    converters = [(c.name, _converter(c)) for c in untrusted]
     rows: list[Row] = []
     longest = line_limit(untrusted)
     for line in _lines(stdout, max_rows, longest):
         fields = _parse_line(line) if len(line) <= longest else {}
-        rows.append(tuple(_convert(fields.get(c.name), c) for c in untrusted))
+        rows.append(tuple(convert(fields.get(name)) for name, convert in converters))
     return rows
 
 
@@ -88,17 +90,25 @@ def _parse_line(line: bytes) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _convert(value: Any, column: Column) -> Value:
-    match column.type:
-        case "float8" if isinstance(value, float) and not math.isnan(value):
-            return _finite(value)
-        case "boolean" if isinstance(value, bool):
-            return value
-        case "text" if isinstance(value, str):
-            return _storable(value)
-        case "enum" if isinstance(value, str) and column.labels is not None and value in column.labels:
-            return value
-    return _default(column)
+def _converter(column: Column) -> Callable[[Any], Value]:
+    """From any JSON value to a value of the column, which its options bound: what low, high and keys promise, the calculus relies on."""
+    default, among = _default(column), frozenset(column.labels or column.keys or ())
+    settle = _finite if column.bounds is None else settler(*map(float, column.bounds))
+
+    def convert(value: Any) -> Value:
+        match column.type:
+            case "float8" if isinstance(value, float) and not math.isnan(value):
+                return settle(value)
+            case "boolean" if isinstance(value, bool):
+                return value
+            case "text" if isinstance(value, str):
+                text = _storable(value)
+                return text if column.keys is None or text in among else default
+            case "enum" if isinstance(value, str) and value in among:
+                return value
+        return default
+
+    return convert
 
 
 def _finite(value: float) -> float:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from fractions import Fraction
 
-__all__ = ["LARGEST_BOUND", "decimals", "grid_step", "snap"]
+__all__ = ["LARGEST_BOUND", "decimals", "grid_step", "settler", "snap"]
 
 #: bounds of a range are at most this in size
 LARGEST_BOUND = 1e18
@@ -52,3 +53,19 @@ def snap(value: float, step: Fraction) -> Fraction:
         unit = Decimal(step.numerator) / Decimal(step.denominator)
         whole = (Decimal(f"{value:.15g}") / unit).quantize(Decimal(1), rounding=ROUND_HALF_UP)
     return int(whole) * step
+
+
+def settler(low: float, high: float) -> Callable[[float], float]:
+    """What range(value, low, high) does to a number, as the float8 nearest to the grid's value; range leaves that one where it is.
+
+    >>> settle = settler(0, 120)
+    >>> settle(80.1235), settle(1e300), settle(-5e-324)
+    (80.124, 120.0, 0.0)
+    """
+    unit = Decimal(1).scaleb(exponent(low, high))
+
+    def settle(value: float) -> float:
+        text = f"{min(max(value, low), high):.15g}"
+        return float(Decimal(text).quantize(unit, rounding=ROUND_HALF_UP)) + 0.0  # of -0: 0
+
+    return settle

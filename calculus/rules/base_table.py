@@ -65,12 +65,14 @@ def on_chunks(use: TableUse, leaf: int, form: Any) -> Certificate:
 
 
 def _columns(table: Table, leaf: int) -> dict[int, Facts]:
-    """Trusted ones come from the chunk; the others from the executable. None is ever NULL."""
+    """Trusted ones come from the chunk; the others from the executable, within the bounds and keys that are enforced where its output is
+    read. None is ever NULL."""
     found = {}
     for c in table.columns:
         type_ = c.type_name if c.type == "enum" else c.type
         if not c.trusted:
-            found[c.attno] = Facts(type_, nullable=False, labels=c.labels)
+            low, high = c.bounds or (None, None)
+            found[c.attno] = Facts(type_, nullable=False, low=low, high=high, labels=c.labels if c.keys is None else c.keys)
             continue
         cell = Col(type=type_, rel=0, col=c.attno, name=c.name)
         found[c.attno] = Facts(type_, Place.CELL, nullable=False, cells={leaf: cell})

@@ -54,7 +54,15 @@ def _column(facts: Sequence[Facts]) -> Facts:
     cells: dict[int, Expr] = {leaf: cell for f in facts for leaf, cell in f.cells.items()} if trusted else {}
     lows, highs = [f.low for f in facts if f.low is not None], [f.high for f in facts if f.high is not None]
     bounded = len(lows) == len(highs) == len(facts)
-    grids, labels = {f.grid for f in facts}, {f.labels for f in facts}
+    grids = {f.grid for f in facts}
     return Facts(facts[0].type, Place.OUTPUT if not trusted else Place.LISTED if Place.LISTED in places else Place.CELL,
                  nullable=any(f.nullable for f in facts), low=min(lows) if bounded else None, high=max(highs) if bounded else None,
-                 grid=grids.pop() if len(grids) == 1 else None, labels=labels.pop() if len(labels) == 1 else None, cells=cells)
+                 grid=grids.pop() if len(grids) == 1 else None, labels=_labels(facts), cells=cells)
+
+
+def _labels(facts: Sequence[Facts]) -> tuple[str, ...] | None:
+    """Of texts, those of all parts: equal texts print alike. Of another type, those that every part has."""
+    each = [f.labels for f in facts if f.labels is not None]
+    if len(each) < len(facts) or (facts[0].type != "text" and len(set(each)) > 1):
+        return None
+    return tuple(dict.fromkeys(label for labels in each for label in labels))
