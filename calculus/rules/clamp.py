@@ -11,7 +11,7 @@ from fractions import Fraction
 from privid.udf.grid import LARGEST_BOUND, grid_step, snap
 
 from .. import show
-from ..certificate import Certificate, Derivation, Interval, Motion, step
+from ..certificate import Certificate, Derivation, Facts, Interval, Motion, step
 from ..clamps import RANGES
 from ..expressions import Scope
 from ..facts import NUMBERS, unwidened
@@ -67,6 +67,14 @@ def clamp_of(expr: Expr, scope: Scope, below: Derivation) -> Clamp | None:
     return Clamp(low, high, grid, facts.motion, collect, derivation)
 
 
+def _keeps_sums(value: Facts, clamped: Facts) -> bool:
+    """Whether the clamp brings no change of a value further from 0, and makes nothing of NULL: it cannot bind, or 0 lies in its bounds."""
+    if clamped.low is None or clamped.high is None or (value.nullable and clamped.low != 0):
+        return False
+    free = value.low is not None and value.high is not None and clamped.low <= value.low and value.high <= clamped.high
+    return free or clamped.low <= 0 <= clamped.high
+
+
 def ups_of(expr: Expr, cert: Certificate, scope: Scope, camera: str) -> Interval | None:
     """Bounds of the expression's sum over a version less that over the core (Theorem 4), where they carry over from a column."""
     expr = bare(expr)
@@ -82,8 +90,7 @@ def ups_of(expr: Expr, cert: Certificate, scope: Scope, camera: str) -> Interval
     value, clamped = scope.facts(unwidened(expr.args[0])), scope.facts(expr)
     if up is None or clamped.low is None or clamped.high is None or clamped.grid is None:
         return None
-    free = value.low is not None and value.high is not None and clamped.low <= value.low and value.high <= clamped.high
-    if not (free or clamped.low <= 0 <= clamped.high) or (value.nullable and clamped.low != 0):
+    if not _keeps_sums(value, clamped):
         return None
     if value.grid is None or (value.grid / clamped.grid).denominator != 1:
         # rounding to the grid may move each of the values that change by a step

@@ -17,7 +17,7 @@ from ..tree import Aggregate, Choice, Const, bare, position
 from .clamp import Clamp, clamp_of, ups_of
 from .inner_aggregates import increments
 
-__all__ = ["IDENTITIES", "RULE", "bound", "summand"]
+__all__ = ["IDENTITIES", "RULE", "bound", "changed_by", "summand"]
 
 RULE = "sum"
 IDENTITIES = tuple(f"pg_catalog.sum({t})" for t in ("numeric", "float8", "int8", "int4"))
@@ -38,13 +38,16 @@ def summand(agg: Aggregate, row: Certificate, scope: Scope) -> Clamp:
 
 def bound(agg: Aggregate, row: Certificate, scope: Scope, cells: Cells) -> Bound:
     clamp = summand(agg, row, scope)
-    by_camera: dict[str, Fraction] = {}
-    for name in row.changes:
-        up = ups_of(agg.args[0], row, scope, name)
-        by_camera[name] = _changed_by(clamp, row, name, cells.untrusted, cells.within_key, up)
+    by_camera = changed_by(agg, clamp, row, scope, cells)
     delta, keys = sum(by_camera.values(), Fraction(0)), cells.untrusted
     says = f"{show.aggregate(agg)} changes by at most {show.number(delta)}" + (f" over {keys} keys together" if keys > 1 else "")
     return Bound(by_camera, clamp.step, clamp.single * row.rows, step(RULE, says, f"delta={show.number(delta)}", [clamp.derivation]))
+
+
+def changed_by(agg: Aggregate, clamp: Clamp, row: Certificate, scope: Scope, cells: Cells) -> dict[str, Fraction]:
+    """By camera: the most by which the sum of the aggregate's argument changes, over all groups together."""
+    return {name: _changed_by(clamp, row, name, cells.untrusted, cells.within_key, ups_of(agg.args[0], row, scope, name))
+            for name in row.changes}
 
 
 def _changed_by(clamp: Clamp, row: Certificate, camera: str, keys: int, within: bool, up: Interval | None) -> Fraction:
