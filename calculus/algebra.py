@@ -15,7 +15,8 @@ from .certificate import Certificate, Joined, Listed
 from .expressions import Scope, conjuncts
 from .inline import Env, Inliner
 from .joins import JoinedRows, ListedRows, LookedUp, Side
-from .rules import distinct, except_rows, intersect, limit
+from .rules import distinct, except_rows, intersect, limit, union_once
+from .same import same_part
 from .sources import Context, Finished, Grouped, Scanned, Source, United, column, finish, materialise
 from .tree import (
     Aggregate,
@@ -158,7 +159,12 @@ class _Walker:
         return replace(agg, args=tuple(map(inline, agg.args)), filter=inline.maybe(agg.filter))
 
     def distinct(self, source: Source) -> Source:
-        below = finish(source, self.context)
+        parts = source.base.parts if isinstance(source.base, United) else ()
+        once = union_once.kept(parts, same_part)
+        if len(once) < len(parts):
+            below = union_once.says(finish(replace(source, base=United(tuple(once))), self.context), len(parts), len(once))
+        else:
+            below = finish(source, self.context)
         columns = tuple(source.columns.values())
         check_keys(columns)
         scope = Scope.of(below, self.context.probes)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from privid.calculus import analysis, facts
+from privid.calculus import algebra, analysis, facts, same
 from privid.calculus.certificate import Certificate, Change, Facts, Motion, Rows
 from privid.calculus.rules import (
     argmax,
@@ -71,10 +71,10 @@ def _sum(value: str) -> list[Agg]:
     return [Agg("sum", value)]
 
 
-def _wrap(module: Any, name: str, change: Callable[..., Any]) -> Callable[[Patch], None]:
-    """The function with another result; `change` gets the right one, then the arguments."""
+def _wrap(module: Any, name: str, change: Callable[..., Any], user: Any = None) -> Callable[[Patch], None]:
+    """The function with another result; `change` gets the right one, then the arguments. `user`: the module that has imported it."""
     right = getattr(module, name)
-    return lambda patch: patch.setattr(module, name, lambda *args, **options: change(right(*args, **options), *args))
+    return lambda patch: patch.setattr(user or module, name, lambda *args, **options: change(right(*args, **options), *args))
 
 
 def _instead(module: Any, name: str, other: Callable[..., Any]) -> Callable[[Patch], None]:
@@ -141,6 +141,12 @@ WEAKNESSES = [
     Weakness("union all", "the right side overlooked",
              _wrap(union_all, "_added", lambda found, a, b: a),
              _query("count", "FROM (SELECT v FROM @n1@ q UNION ALL SELECT w FROM @n1@ q) q", depth=1)),
+    Weakness("union once", "the same table taken for the same relation", _wrap(same, "same_part", lambda found, *_: True, algebra),
+             _query("count", "FROM (SELECT v FROM @n1@ q UNION SELECT w FROM @n1@ q) q", depth=1)),
+    Weakness("union once", "conditions overlooked", _instead(same, "_same_source", lambda one, other: same._same_base(one.base, other.base)),
+             _query("count", "FROM (SELECT v FROM @n1@ q WHERE chunk < '2026-03-01 06:00:01+00' UNION SELECT v FROM @n1@ q) q", depth=1)),
+    Weakness("union once", "UNION ALL taken for UNION", _instead(union_all, "_added", lambda a, b: a),
+             _query("count", "FROM (SELECT v FROM @n1@ q UNION ALL SELECT v FROM @n1@ q) q", depth=1)),
     Weakness("public extremes", "a condition on a program's output taken for one on chunks",
              _wrap(extremes, "applies", lambda found, agg, release: found or (agg.args and agg.args[0].type == "timestamptz")),
              _query([Agg("min", "chunk")], "FROM @n1@ q WHERE v > 0"), refused=True),

@@ -223,6 +223,8 @@ class Relations(Expressions):
 
     def combined(self, depth: int, word: str, form: str, number: int = 2) -> Rel:
         below, selects, cols = self.sides(depth, number)
+        if self.chance(0.15):  # the same relation more than once
+            below, selects, form = below[:1] * number, selects[:1] * number, f"{form}, repeated"
         cameras = {TABLES[t].camera for r in below for t in TABLE.findall(r.sql)}
         forms = frozenset().union(*(r.forms for r in below)) | {form} | ({"two cameras"} if len(cameras) > 1 else set())
         return Rel(f" {word} ".join(selects), cols, forms, max(r.depth for r in below) + 1)
