@@ -15,7 +15,7 @@ from .algebra import Release, build
 from .bounds import draft
 from .canonical import canonical, form_of_expr
 from .certificate import Cells, Derivation, Leaf, step
-from .chunks import values
+from .chunks import runs
 from .draft import Draft
 from .expressions import columns_of
 from .grouping import groups
@@ -84,11 +84,11 @@ def _probe(context: Context, leaves: Sequence[Leaf], evaluate: Evaluate) -> None
         moving = [e for e in exprs if columns_of(e)]
         fixed = [e for e in exprs if not columns_of(e)]
         if moving:
-            for _ in values(moving, use, evaluate):
+            for _ in runs(moving, use, evaluate):
                 pass
         if fixed and use.chunks:
             first = use.chunks[0][0]
-            for _ in values(fixed, TableUse(use.table, ((first, first + 1),)), evaluate):
+            for _ in runs(fixed, TableUse(use.table, ((first, first + 1),)), evaluate):
                 pass
 
 

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from .quantities import to_pg_microseconds
 
 __all__ = ["Camera", "Collect", "Collected", "Column", "Cost", "Evaluate", "Executable", "Footage", "Grid", "Key", "Mask", "Mechanism",
-           "Output", "Plan", "Polygon", "PublicRows", "Region", "Regions", "Span", "Spread", "Table", "TableUse", "VideoFile", "union"]
+           "Output", "Plan", "Polygon", "PublicRows", "Region", "Regions", "Run", "SetWise", "Span", "Spread", "Table", "TableUse",
+           "VideoFile", "union"]
 
 #: half-open run of frames or chunks: first, one past the last
 Span = tuple[int, int]
 #: one group of a release: the text form of each group column, None for NULL
 Key = tuple[str | None, ...]
+#: neighbouring chunks that have the same values: the first, one past the last, the values
+Run = tuple[int, int, Key]
 #: corners in pixels from the upper left corner of the picture
 Polygon = tuple[tuple[float, float], ...]
 
@@ -197,6 +200,21 @@ class Evaluate(Protocol):
     expression the columns are "chunk" and "region"."""
 
     def __call__(self, expressions: Sequence[str], table: Table, span: Span, region: str = "", /) -> list[Key]: ...
+
+
+@runtime_checkable
+class SetWise(Evaluate, Protocol):
+    """An evaluator that tells of many chunks at once, without a row for each of them. Spans are disjoint and ascend."""
+
+    def at(self, expressions: Sequence[str], table: Table, chunks: Sequence[int], region: str = "", /) -> list[Key]:
+        """The values at some chunks, in the order given."""
+
+    def runs(self, expressions: Sequence[str], table: Table, spans: Sequence[Span], region: str = "", /) -> Iterator[Run]:
+        """Every chunk of the spans, neighbours of equal values together; PostgreSQL evaluates each."""
+
+    def steady(self, table: Table, spans: Sequence[Span], zones: Collection[str | None], /) -> list[Span] | None:
+        """The spans, cut so that within each the local time of these zones (None: the session's) is the moment shifted by a constant. None
+        where that is not known."""
 
 
 class PublicRows(Protocol):

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
 
 import psycopg
 from psycopg import RawCursor, errors
 
 from privid.errors import InvalidValue
-from privid.model import Evaluate, Key, Span, Table
+from privid.model import Evaluate, Key, Run, SetWise, Span, Table
 from privid.quantities import to_pg_microseconds
 
 from .pool import Connection, RoomPool, apply_settings
 from .settings import request_settings
+from .zones import changes_between, is_file_name, is_zone_only
 
-__all__ = ["chunk_moments", "make_evaluate"]
+__all__ = ["chunk_moment", "chunk_moments", "make_evaluate"]
 
 #: enough for any chunk grid; an expression that is slower than this would also be slow in the query
 _TIMEOUT = "30s"
+_FETCH = b"FETCH 10000 FROM runs"
+#: PostgreSQL's microseconds of 1970
+_UNIX = -946_684_800_000_000
 
 
 def make_evaluate(pool: RoomPool, settings: Mapping[str, str]) -> Evaluate:
@@ -25,18 +33,53 @@ def make_evaluate(pool: RoomPool, settings: Mapping[str, str]) -> Evaluate:
 
     The expressions must come from the calculus, never from a client.
     """
-    chosen = {**request_settings(settings), "statement_timeout": _TIMEOUT}
+    return _Evaluate(pool, {**request_settings(settings), "statement_timeout": _TIMEOUT})
 
-    def evaluate(expressions: Sequence[str], table: Table, span: Span, region: str = "", /
-                 ) -> list[Key]:
-        if not expressions:
-            return [() for _ in range(*span)]
-        with pool.public() as conn:
+
+@dataclass(frozen=True)
+class _Evaluate(SetWise):
+    """Implements model.SetWise for one request."""
+
+    pool: RoomPool
+    settings: Mapping[str, str]
+
+    def __call__(self, expressions: Sequence[str], table: Table, span: Span, region: str = "", /) -> list[Key]:
+        return self.at(expressions, table, range(*span), region)
+
+    def at(self, expressions: Sequence[str], table: Table, chunks: Sequence[int], region: str = "", /) -> list[Key]:
+        if not expressions or not chunks:
+            return [() for _ in chunks]
+        with self._session() as conn:
+            return _rows(conn, expressions, _moments(table, chunks), region)
+
+    def runs(self, expressions: Sequence[str], table: Table, spans: Sequence[Span], region: str = "", /) -> Iterator[Run]:
+        if not spans:
+            return
+        with self._session() as conn:
+            yield from _borders(conn, expressions, table, spans, region)
+
+    def steady(self, table: Table, spans: Sequence[Span], zones: Collection[str | None], /) -> list[Span] | None:
+        if not spans:
+            return []
+        seconds = [(chunk_moment(table, j) - _UNIX) // 1_000_000 for j in (spans[0][0], spans[-1][1] - 1)]
+        changes: set[int] = set()
+        with self._session() as conn:
+            for zone in zones:
+                content = _zone_file(conn, zone)
+                found = None if content is None else changes_between(content, *seconds)
+                if found is None:
+                    return None
+                changes.update(found)
+        return _cut(spans, sorted({_first_at(table, _UNIX + 1_000_000 * moment) for moment in changes}))
+
+    @contextmanager
+    def _session(self) -> Iterator[Connection]:
+        """A transaction that can change nothing; what PostgreSQL says against an expression is said to whoever asked."""
+        with self.pool.public() as conn:
             try:
                 with conn.transaction():
-                    conn.execute("SET TRANSACTION READ ONLY")
-                    apply_settings(conn, chosen, local=True)
-                    return _rows(conn, expressions, chunk_moments(table, span), region)
+                    apply_settings(conn, {"transaction_read_only": "on", **self.settings}, local=True)
+                    yield conn
             except errors.QueryCanceled as error:
                 raise InvalidValue(
                     "expression over the chunks takes too long to evaluate",
@@ -48,7 +91,10 @@ def make_evaluate(pool: RoomPool, settings: Mapping[str, str]) -> Evaluate:
                     told.message_primary or "expression over the chunks cannot be evaluated",
                     detail=told.message_detail, hint=told.message_hint) from error
 
-    return evaluate
+
+def chunk_moment(table: Table, chunk: int) -> int:
+    """Table.chunk_microseconds, in integers throughout."""
+    return _moments(table, (chunk,))[0]
 
 
 def chunk_moments(table: Table, span: Span) -> list[int]:
@@ -56,17 +102,103 @@ def chunk_moments(table: Table, span: Span) -> list[int]:
 
     A hundred thousand take a moment, not seconds.
     """
-    camera, grid = table.camera, table.grid
-    starts = to_pg_microseconds(camera.starts)
-    per_frame, divisor = 1_000_000 * camera.footage.fps.denominator, camera.footage.fps.numerator
-    moments = []
-    first, last = (grid.first + chunk * grid.step for chunk in span)
-    for frame in range(first, last, grid.step):
-        whole, rest = divmod(frame * per_frame, divisor)
+    return _moments(table, range(*span))
+
+
+def _moments(table: Table, chunks: Sequence[int]) -> list[int]:
+    grid, fps = table.grid, table.camera.footage.fps
+    starts = to_pg_microseconds(table.camera.starts)
+    per_frame, divisor = 1_000_000 * fps.denominator, fps.numerator
+    first, step, moments = grid.first, grid.step, []
+    for chunk in chunks:
+        whole, rest = divmod((first + chunk * step) * per_frame, divisor)
         # ties to even, as round() does
         up = 2 * rest > divisor or (2 * rest == divisor and whole & 1)
         moments.append(starts + whole + bool(up))
     return moments
+
+
+def _first_at(table: Table, moment: int) -> int:
+    """The first chunk that begins at this moment or later; moments ascend with the chunks."""
+    return bisect_left(range(table.grid.count), moment, key=lambda chunk: chunk_moment(table, chunk))
+
+
+def _cut(spans: Sequence[Span], borders: Sequence[int]) -> list[Span]:
+    """The same chunks; none of the spans goes across a border."""
+    found: list[Span] = []
+    for lo, hi in spans:
+        inside = borders[bisect_left(borders, lo + 1):bisect_left(borders, hi)]
+        edges = [lo, *inside, hi]
+        found += pairwise(edges)
+    return found
+
+
+def _zone_file(conn: Connection, zone: str | None) -> bytes | None:
+    """The file that PostgreSQL reads for a zone; None is that of the session."""
+    name = str(conn.execute("SELECT pg_catalog.current_setting('TimeZone')").fetchall()[0][0]) if zone is None else zone
+    if not is_file_name(name) or (zone is not None and not is_zone_only(name)):
+        return None
+    found = conn.execute("""
+        SELECT pg_catalog.pg_read_binary_file(coalesce(
+                   pg_catalog.substring((SELECT setting FROM pg_catalog.pg_config() WHERE name = 'CONFIGURE'),
+                                        '--with-system-tzdata=([^'' ]+)'),
+                   (SELECT setting FROM pg_catalog.pg_config() WHERE name = 'SHAREDIR') || '/timezone')
+               || '/' || %s, 0, 1000000, true)""", (name,)).fetchall()[0][0]
+    return bytes(found) if isinstance(found, bytes | memoryview) else None
+
+
+def _moment(table: Table, chunk: str) -> str:
+    """SQL for the trusted column chunk, from SQL for a chunk's number (int8)."""
+    grid, fps = table.grid, table.camera.footage.fps
+    starts = to_pg_microseconds(table.camera.starts)
+    per_frame, divisor = 1_000_000 * fps.denominator, fps.numerator
+    first, by = grid.first * per_frame, grid.step * per_frame
+    if first % divisor == 0 and by % divisor == 0:
+        microseconds = f"({chunk} * {by // divisor}::int8 + {starts + first // divisor}::int8)"
+    else:
+        # of a fraction the nearest, ties to even; numeric, so that no product is too long
+        at = f"({chunk} * {by}::numeric + {first}::numeric)"
+        whole, rest = f"pg_catalog.div({at}, {divisor})", f"pg_catalog.mod({at}, {divisor})"
+        up = f"(2 * {rest} > {divisor} OR (2 * {rest} = {divisor} AND pg_catalog.mod({whole}, 2) = 1))::int4"
+        microseconds = f"({starts}::numeric + {whole} + {up})"
+    return f"(timestamptz '2000-01-01 00:00:00+00' + {microseconds}::float8 * interval '1 microsecond')"
+
+
+def _borders(conn: Connection, expressions: Sequence[str], table: Table, spans: Sequence[Span], region: str) -> Iterator[Run]:
+    """Every chunk is evaluated beside the one before it, and only those leave that differ from it. Equal values are taken to print
+    alike, as keys do (privid.calculus.alike)."""
+    def written(chunk: str, name: str) -> str:
+        listed = ", ".join(f"({expression}) AS v{i}" for i, expression in enumerate(expressions))
+        return f"LATERAL (SELECT {listed} FROM (SELECT {_moment(table, chunk)} AS chunk, $3::text AS region) AS chunks) AS {name}"
+
+    differs = " OR ".join(f"now.v{i} IS DISTINCT FROM before.v{i}" for i in range(len(expressions)))
+    statement = f"""
+        SELECT n.n, {", ".join(f"now.v{i}" for i in range(len(expressions)))}
+        FROM ROWS FROM (unnest($1::int8[]), unnest($2::int8[])) AS span(lo, hi),
+             LATERAL pg_catalog.generate_series(span.lo, span.hi - 1) AS n(n), {written("n.n", "now")}, {written("(n.n - 1)", "before")}
+        WHERE n.n = span.lo OR {differs}"""
+    firsts, ends = [lo for lo, _ in spans], [hi for _, hi in spans]
+    at, begin, key = -1, -1, Key()
+    with RawCursor(conn) as cursor:
+        # a cursor holds no more than what is fetched, and the values are taken as text, as in _rows
+        cursor.execute(f"DECLARE runs NO SCROLL CURSOR FOR {statement}".encode(), (firsts, ends, region), prepare=False)
+        while True:
+            cursor.execute(_FETCH, prepare=False, binary=False)
+            result = cursor.pgresult
+            assert result is not None
+            values, columns = result.get_value, range(1, result.nfields)
+            for row in range(result.ntuples):
+                chunk = int(values(row, 0) or b"")
+                if chunk <= begin:
+                    raise RuntimeError("chunks did not come back in their order")
+                if at >= 0:
+                    yield begin, min(chunk, ends[at]), key
+                begin, key = chunk, tuple(None if (value := values(row, column)) is None else value.decode() for column in columns)
+                while at < 0 or ends[at] <= chunk:
+                    at += 1
+            if not result.ntuples:
+                break
+    yield begin, ends[-1], key
 
 
 def _rows(conn: Connection, expressions: Sequence[str], moments: list[int], region: str

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from privid.model import Evaluate, TableUse
+from privid.model import Evaluate, Span, TableUse
 
 from .. import show
 from ..certificate import Certificate, step
-from ..chunks import spans_of, values
+from ..chunks import runs, spans_of
 from ..tree import Expr, Logic
 from .base_table import on_chunks
 
@@ -27,10 +27,10 @@ def certify(conditions: Sequence[Expr], below: Certificate, evaluate: Evaluate, 
     condition: Expr = conditions[0]
     if len(conditions) > 1:
         condition = Logic(type="boolean", kind="and", args=tuple(conditions), loc=condition.loc)
-    kept: list[list[int]] = [[] for _ in table.region_names]
-    for j, region, (holds,) in values([condition], leaf.use, evaluate):
+    kept: list[list[Span]] = [[] for _ in table.region_names]
+    for lo, hi, region, (holds,) in runs([condition], leaf.use, evaluate):
         if holds == "t":
-            kept[region].append(j)
+            kept[region].append((lo, hi))
     use = TableUse.of(table, [spans_of(chunks) for chunks in kept])
     found = on_chunks(use, leaf.number, form)
     what = "chunks" if table.regions is None else "runs"

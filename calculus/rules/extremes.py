@@ -5,7 +5,7 @@ Proof: extremes.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from privid.model import Evaluate, Key, Mechanism, TableUse
 from .. import show
 from ..alike import alike_value
 from ..certificate import Cells, step
-from ..chunks import values
+from ..chunks import runs
 from ..draft import Draft
 from ..functions import names
 from ..tree import Aggregate, Call, Col, Const, Expr
@@ -52,11 +52,19 @@ def draft(agg: Aggregate, release: Release, cells: Cells, evaluate: Evaluate) ->
 
 
 def _moments(wanted: Sequence[Expr], use: TableUse, evaluate: Evaluate) -> list[tuple[Key, Decimal, str]]:
-    """Group, moment and text of each chunk; of a chunk's own time the first and the last are enough."""
+    """Group, moment and text of each chunk; of a chunk's own time the first and the last of a group's neighbours are enough."""
     value = wanted[-1]
-    if len(wanted) == 1 and isinstance(value, Col) and use.chunks:
-        first, last = use.chunks[0][0], use.chunks[-1][1] - 1
-        use = TableUse(use.table, ((first, first + 1), (last, last + 1)) if last > first else ((first, first + 1),))
     epoch = Call(type="numeric", fn=f"pg_catalog.extract(text,{value.type})", args=(Const(type="text", value="epoch"), value))
-    return [(tuple(found[:-2]), Decimal(found[-2]), found[-1]) for _, _, found in values([*wanted[:-1], epoch, value], use, evaluate)
+    if isinstance(value, Col):
+        ends = [(key, (lo, hi - 1)) for lo, hi, _, key in (runs(wanted[:-1], use, evaluate) if wanted[:-1] else _all(use))]
+        singles = tuple((chunk, chunk + 1) for chunk in sorted({chunk for _, pair in ends for chunk in pair}))
+        known = {lo: found for lo, _, _, found in runs([epoch, value], TableUse(use.table, singles), evaluate)}
+        return [(key, Decimal(moment), text) for key, pair in ends for moment, text in (known[chunk] for chunk in pair)
+                if moment is not None and text is not None]
+    return [(tuple(found[:-2]), Decimal(found[-2]), found[-1]) for _, _, _, found in runs([*wanted[:-1], epoch, value], use, evaluate)
             if found[-2] is not None and found[-1] is not None]
+
+
+def _all(use: TableUse) -> Iterator[tuple[int, int, int, Key]]:
+    """All chunks as one group."""
+    yield from ((lo, hi, 0, ()) for lo, hi in use.chunks)

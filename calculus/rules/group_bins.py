@@ -5,19 +5,20 @@ Proof: group_bins.md.
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from privid.model import Evaluate, Key, Table
+from privid.model import Evaluate, Key, Run, Table
 
 from .. import show
 from ..alike import alike_value
 from ..certificate import Certificate, Change, Facts, Keyed, Leaf, Rows, step
-from ..chunks import values
+from ..chunks import runs
 from ..expressions import Scope
-from ..tree import Aggregate, Const, Expr
+from ..tree import Aggregate, Col, Const, Expr
 from . import inner_aggregates, mask, regions
 from .base_table import chunks_touched, reaching
 from .group_rows import key_columns
@@ -62,12 +63,15 @@ def _touched(leaf: Leaf, keys: Sequence[Expr], scope: Scope, evaluate: Evaluate)
     cells = [scope.cells(k).get(leaf.number, k) for k in keys]
     if all(isinstance(cell, Const) for cell in cells):
         return 1
-    found = list(values(list(map(alike_value, cells)), leaf.use, evaluate))
-    if regions.stays(table) and table.regions is not None:
-        by_region = [[(chunk, cell) for chunk, own, cell in found if own == region] for region in range(len(table.region_names))]
-        return mask.met(table, lambda r: max(_within(one, _neighbours(table, r)) for one in by_region))
     reach, g = reaching(table, leaf.use.chunks), regions.factor(leaf.use)
-    every = [(chunk, cell) for chunk, _, cell in found]
+    columns = {cell.name for cell in cells if isinstance(cell, Col)}
+    if table.regions is None and "chunk" in columns and all(isinstance(cell, Col | Const) for cell in cells):
+        return mask.met(table, reach)  # every chunk is a cell of its own
+    found = list(runs(list(map(alike_value, cells)), leaf.use, evaluate))
+    if regions.stays(table) and table.regions is not None:
+        by_region = [[(lo, hi, cell) for lo, hi, own, cell in found if own == region] for region in range(len(table.region_names))]
+        return mask.met(table, lambda r: max(_within(one, _neighbours(table, r)) for one in by_region))
+    every = [(lo, hi, cell) for lo, hi, _, cell in found]
     return mask.met(table, lambda r: min(_within(every, _neighbours(table, r)), g * reach(r)))
 
 
@@ -75,16 +79,18 @@ def _neighbours(table: Table, r: int) -> int:
     return chunks_touched(r, table.grid.size, table.grid.step)
 
 
-def _within(runs: Sequence[tuple[int, Key]], m: int) -> int:
-    """The most cells that m neighbouring chunks belong to."""
-    best, inside, first = 0, Counter[Key](), 0
-    for chunk, cell in runs:
+def _within(found: Sequence[Run], m: int) -> int:
+    """The most cells that m neighbouring chunks belong to; runs ascend by their first chunks. Of the neighbourhoods that have the most,
+    one ends with the first chunk of a run."""
+    best, inside = 0, Counter[Key]()
+    ends: list[tuple[int, int]] = []  # of the runs inside, and which they are
+    for n, (first, last, cell) in enumerate(found):
         inside[cell] += 1
-        while runs[first][0] <= chunk - m:
-            gone = runs[first][1]
+        heapq.heappush(ends, (last, n))
+        while ends[0][0] <= first - m + 1:
+            gone = found[heapq.heappop(ends)[1]][2]
             inside[gone] -= 1
             if not inside[gone]:
                 del inside[gone]
-            first += 1
         best = max(best, len(inside))
     return best

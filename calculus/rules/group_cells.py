@@ -13,7 +13,7 @@ from privid.model import Evaluate, Key
 from .. import show
 from ..alike import alike_text, alike_value
 from ..certificate import Certificate
-from ..chunks import values
+from ..chunks import runs
 from ..expressions import Scope
 from ..tree import Const, Expr, position
 
@@ -38,7 +38,7 @@ def cells(expressions: Sequence[Expr], row: Certificate, scope: Scope, evaluate:
         if all(isinstance(e, Const) for e in own):
             found.setdefault(tuple(e.value and alike_text(e.type, e.value) for e in own if isinstance(e, Const)))
             continue
-        for _, _, key in values(list(map(alike_value, own)), leaf.use, evaluate):
+        for _, _, _, key in runs(list(map(alike_value, own)), leaf.use, evaluate):
             found.setdefault(key)
             if len(found) > MAX_KEYS:
                 raise NoRule(f"GROUP BY has no rule for more than {MAX_KEYS} groups", position=position(expressions[0].loc),

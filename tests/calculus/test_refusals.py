@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
 import pytest
 
-from privid.calculus.chunks import MAX_CHUNKS
 from privid.errors import InvalidValue, NoRule, PrividError, RawRows
-from privid.model import Evaluate, Key, Span, Table
+from privid.model import Evaluate
 
 from .builders import (
     Json,
@@ -38,7 +36,6 @@ from .builders import (
     subquery,
     table,
     total,
-    trunc,
     union_all,
     values,
 )
@@ -239,18 +236,6 @@ def test_subqueries_that_double_an_expression_at_every_level_are_refused_at_once
         inner = select(targets=[("v", twice(position(1, FLOAT, "v")))], source=subquery(inner))
     with pytest.raises(NoRule, match="too complex"):
         analyse(request(select([count()], source=subquery(inner))), [table()], Fraction(1), evaluate)
-
-
-def test_two_million_chunks_are_the_most_that_are_evaluated_one_by_one() -> None:
-    def evaluate(expressions: Sequence[str], table: Table, span: Span, region: str = "", /) -> list[Key]:
-        raise AssertionError("refused before")
-
-    with pytest.raises(NoRule, match="chunks") as caught:
-        analyse(request(select([count()], by=[trunc()])), [table(chunks=MAX_CHUNKS + 1, size=1)], Fraction(1), evaluate)
-    assert caught.value.hint is not None and "begin" in caught.value.hint
-    # without a condition on chunk nothing has to be evaluated
-    plan = analyse(request(select([count()])), [table(chunks=MAX_CHUNKS + 1, size=1)], Fraction(1), evaluate)
-    assert plan.uses[0].count == MAX_CHUNKS + 1
 
 
 def test_a_trusted_part_that_raises_does_so_before_the_charge(connection: Any, evaluate: Evaluate) -> None:
