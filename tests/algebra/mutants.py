@@ -16,6 +16,7 @@ from privid.calculus.functions import names
 from privid.calculus.rules import inner_aggregates, listing, lookup
 from privid.calculus.tree import Call, Expr, JoinKind
 from privid.room import room as room_module
+from privid.udf import noise
 
 __all__ = ["MUTANTS", "Mutant"]
 
@@ -24,6 +25,8 @@ __all__ = ["MUTANTS", "Mutant"]
 class Mutant:
     name: str
     make: Callable[[pytest.MonkeyPatch], None]
+    #: not in what is claimed, but in how an answer is made
+    everywhere: bool = False
 
 
 def _facts(change: Callable[[Judge, Expr, Facts], Facts]) -> Callable[[pytest.MonkeyPatch], None]:
@@ -96,6 +99,18 @@ def _unique_as_text(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(room_module._PublicRows, "is_unique", is_unique)
 
 
+def _keys_as_they_come(patch: pytest.MonkeyPatch) -> None:
+    """Keys with rows in the order of the inner query's rows, then the others."""
+    right = noise.answer
+
+    def answer(plan: Any, rows: Any) -> Any:
+        width = len(plan.keys[0]) if plan.keys else 0
+        came = [key for row in rows if (key := tuple(row[:width])) in set(plan.keys)]
+        return right(replace(plan, keys=tuple(dict.fromkeys((*came, *plan.keys)))), rows)
+
+    patch.setattr(noise, "answer", answer)
+
+
 MUTANTS = [
     Mutant("C1: overflow gives NULL, and is said not to", _facts(_never_null)),
     Mutant("C1: bounds of sums and products", _facts(_arithmetic("+-*", whole=False))),
@@ -105,4 +120,5 @@ MUTANTS = [
     Mutant("C5: whole division with the bounds of exact division", _facts(_arithmetic("/", whole=True))),
     Mutant("C6: sums of groups in float8", _sums_of_groups),
     Mutant("C7: equal is not alike", lambda patch: patch.setattr(privid.calculus, "alike", lambda select: select)),
+    Mutant("S12: the order of keys follows the inner plan", _keys_as_they_come, everywhere=True),
 ]

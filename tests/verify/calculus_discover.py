@@ -1,216 +1,201 @@
 """The search that is not told where to look: statements made from the allow-list, on all values.
 
 Every function, operator and cast that a release may contain is drawn, over every type, nested, in every
-place where an expression may stand; rows have the ends and oddities of their types. What the room evaluates
-is compared with the claim.
+place where an expression may stand; rows have the ends and oddities of their types, and the constants of
+the statement. What the room evaluates, and what a release would show of it, is compared with the claim.
+
+Statements that were accepted and have something new (a call in a place, a derivation that no other had)
+are kept, and others are made of them by drawing one part anew.
 """
 
 from __future__ import annotations
 
 import argparse
-import random
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import psycopg
 
-from .calculus_expressions import Col, Rel
-from .calculus_grammar import Agg, Grammar, Query
-from .calculus_search import Searcher
-from .calculus_stand import Stand, own_postgres
-from .calculus_world import KIND, TABLES
-from .statements_calls import Calls, read_calls
-from .statements_expressions import Typed
-from .statements_literals import LITERALS
-from .statements_world import TYPE
+from privid.model import Mechanism
+from privid.udf import noise
 
-__all__ = ["Discovering", "Discovery", "main"]
+from .calculus_claims import Claim
+from .calculus_grammar import Query
+from .calculus_levels import Levels
+from .calculus_mechanisms import Answer, collected, parts
+from .calculus_search import Finding, Searcher, Tally, costs_of
+from .calculus_stand import NotOneRelease, Stand, own_postgres
+from .calculus_tape import Recording, Tape
+from .calculus_world import CAMERAS, Pair, Words, fresh_pair, mutated
+from .statements_calls import read_calls
 
-_NUMBERS = ("float8", "numeric", "int4", "int8")
-_BINS = ("timestamptz", "text", "numeric", "date", "float8", "boolean", "int4")
-_BOUNDS = ((0, 10), (0, 1), (-5, 5), (30, 60), (0, 3), (0, "1e15"), (0, "1e18"), (0, 0.5), (5, 5), (-3, 7))
+__all__ = ["Discovery", "main"]
 
-
-@dataclass
-class Discovering(Grammar):
-    """Draws statements with expressions from the list in all places."""
-
-    tables: Sequence[str] = tuple(TABLES)
-    operators: Sequence[str] = ("filter", "group", "distinct", "limit", "union all", "union", "setop", "join", "public join", "listed")
-    calls: Calls = field(default_factory=Calls)
-    typed: Typed = field(init=False)
-    #: the chance of an expression from the list, where the plainer grammar has one of its own
-    odd: float = 0.5
-
-    def __post_init__(self) -> None:
-        self.typed = Typed(self.rng, self.calls, forbidden=0.0)
-
-    def release(self, depth: int | None = None) -> Query:
-        return super().release(self.rng.choice((0, 1, 1, 2, 2, 2, 3)) if depth is None else depth)
-
-    def of(self, kind: str, rel: Rel, depth: int | None = None, *, trusted: bool = False) -> str:
-        text = self.typed.of(kind, rel, depth or self.rng.choice((1, 1, 2, 2, 3)), trusted=trusted)
-        return f"({text})".replace(TYPE, KIND)
-
-    def number(self, rel: Rel) -> str:
-        """Over the columns, and over what has bounds."""
-        if not self.chance(self.odd):
-            return super().number(rel)
-        if rel.of("num") and self.chance(0.4):
-            return self.bounded(rel, self.rng.choice((1, 2, 3)))
-        return self.of(self.rng.choice(_NUMBERS), rel)
-
-    def bounded(self, rel: Rel, depth: int) -> str:
-        """Arithmetic, casts and choices of what has bounds: ranges, numbers, and columns that may be counts."""
-        if depth == 0:
-            column, (low, high) = self.rng.choice(rel.of("num")).name, self.rng.choice(_BOUNDS)
-            return self.rng.choice((f"range({column}, {low}, {high})",) * 3 + (column, self.typed.literal(self.rng.choice(_NUMBERS)),
-                                                                               self.rng.choice(("1", "2", "3", "10"))))
-        a, b = self.bounded(rel, depth - 1), self.bounded(rel, depth - 1)
-        kind = self.rng.choice(_NUMBERS)
-        return self.rng.choice((
-            f"({a} + {b})", f"({a} - {b})", f"({a} * {b})", f"({a} / {b})", f"({a})::{kind}", f"(({a})::{kind} * ({b})::{kind})",
-            f"(({a})::{kind} / ({b})::{kind})", f"(({a})::{kind} + ({b})::{kind})", f"(- ({a}))", f"abs({a})", f"floor({a})",
-            f"coalesce(({a})::{kind}, ({b})::{kind})", f"least(({a})::{kind}, ({b})::{kind})",
-            f"CASE WHEN {self.condition(rel)} THEN ({a})::{kind} ELSE ({b})::{kind} END"))
-
-    def ranged(self, rel: Rel) -> str:
-        """What is summed: mostly with a range, and now and then without, which must be refused or right."""
-        if self.chance(0.35):
-            return self.number(rel)
-        low, high = self.rng.choice(_BOUNDS)
-        return f"range({self.number(rel)}, {low}, {high})"
-
-    def text(self, rel: Rel) -> str:
-        return self.of("text", rel) if self.chance(self.odd) else super().text(rel)
-
-    def bin(self, rel: Rel) -> str:
-        if rel.of("time") and self.chance(self.odd / 3):
-            return self.of(self.rng.choice(_BINS), rel, trusted=True)
-        return super().bin(rel)
-
-    def condition(self, rel: Rel) -> str:
-        if self.chance(self.odd):
-            return f"({self.typed.condition(rel, self.rng.choice((1, 2)))})".replace(TYPE, KIND)
-        return super().condition(rel)
-
-    def trusted(self, rel: Rel) -> str:
-        return self.of("boolean", rel, trusted=True) if self.chance(self.odd / 2) else super().trusted(rel)
-
-    def group_condition(self, below: Rel) -> str:
-        """On aggregates in the place of columns."""
-        if not self.chance(self.odd):
-            return super().group_condition(below)
-        values = {f"agg{i}": self.group_value(below) for i in range(2)}
-        kind = self.rng.choice(("boolean", "float8", "int8", "numeric"))
-        text = self.of(kind, Rel("", tuple(Col(name, "num") for name in values)), 2)
-        for name, value in values.items():
-            text = text.replace(name, value)
-        return text if kind == "boolean" else f"{text} {self.rng.choice(('>=', '>', '<', '=', '<>'))} {self.rng.choice(('1', '2', '0'))}"
-
-    def declare(self, below: Rel, keys: list[str], declared: list[str], forms: set[str]) -> tuple[str, Sequence[str]] | None:
-        """Untrusted keys of any type, with a list of what they may be."""
-        if not self.chance(self.odd / 2):
-            return super().declare(below, keys, declared, forms)
-        kind = self.rng.choice(("float8", "numeric", "int4", "int8", "text", "boolean"))
-        key = self.of(kind, below, 2)
-        if kind != "boolean":
-            several = self.rng.sample(LITERALS[kind], min(3, len(LITERALS[kind])))
-            declared.append(f"{key} IN ({', '.join(several)})")
-        keys.append(key)
-        forms.add(f"keys by {kind}")
-        return None
-
-    def public_joined(self, depth: int) -> Rel:
-        """Each row with a public row: found by more than its key, or by a value of any type."""
-        if not self.chance(self.odd):
-            return super().public_joined(depth)
-        below = self.with_plate(self.relation(depth - 1))
-        kind, kept = self.rng.choice(("JOIN", "LEFT JOIN")), self.some([c for c in below.cols if c.name not in ("owner", "weight")])
-        columns = [f"a.{c.name}" for c in kept]
-        own = Rel("", tuple(Col(f"a.{c.name}", c.kind) for c in below.cols))
-        if self.chance(0.5):
-            on = f"p.plate = a.plate AND {self.condition(own)}"
-            return Rel(f"SELECT {', '.join([*columns, 'p.owner', 'p.weight'])} FROM {self.source(below, 'a')} {kind} plates p ON {on}",
-                       (*kept, Col("owner", "text"), Col("weight", "num")), below.forms | {"public join"}, below.depth + 1)
-        of = self.rng.choice(("float8", "numeric", "int4", "text", "interval", "timestamptz"))
-        several = self.rng.sample(LITERALS[of], min(len(LITERALS[of]), self.rng.choice((2, 3, 6, 12))))
-        values = ", ".join(f"({value}, {i})" for i, value in enumerate(several))
-        on = f"p.key = {self.of(of, own, 2, trusted=of in ('interval', 'timestamptz'))}"
-        return Rel(f"SELECT {', '.join([*columns, 'p.i AS weight'])} FROM {self.source(below, 'a')} {kind} (VALUES {values}) AS p(key, i) "
-                   f"ON {on}", (*kept, Col("weight", "num")), below.forms | {"lookup"}, below.depth + 1)
-
-    def listed(self, depth: int) -> Rel:
-        """Public keys with any aggregate of what is found under them, also of what is missing."""
-        if not self.chance(self.odd):
-            return super().listed(depth)
-        below = self.with_plate(self.relation(depth - 1))
-        own = Rel("", tuple(Col(f"q.{c.name}", c.kind) for c in below.cols))
-        value = self.rng.choice((self.number(own), self.ranged(own), self.text(own)))
-        kept = f" FILTER (WHERE {self.condition(own)})" if self.chance(0.4) else ""
-        fn, name = self.rng.choice(("count", "count", "sum", "max", "avg")), self.name("n")
-        public, more = self.public_keys()
-        return Rel(f"SELECT k.key AS plate, {fn}({value}){kept} AS {name} FROM {public} LEFT JOIN {self.source(below, 'q')} "
-                   f"ON q.plate = k.key GROUP BY k.key", (Col("plate", "text"), Col(name, "num")),
-                   below.forms | {"nested listing", more}, below.depth + 1)
-
-    def aggregate(self, below: Rel, forms: set[str]) -> Agg:
-        """Any listed aggregate now and then, of a value of its type."""
-        if not self.chance(self.odd / 2):
-            return super().aggregate(below, forms)
-        call = self.rng.choice(self.calls.aggregates)
-        forms.add("any aggregate")
-        if not call.types:
-            return Agg("count")
-        kind = self.rng.choice(("text", *_NUMBERS)) if call.types[0] == "any" else call.types[0]
-        value = self.of(kind, below, 2)
-        if call.name not in ("count", "min", "max") and kind != "interval" and self.chance(0.8):
-            low, high = self.rng.choice(_BOUNDS)
-            value = f"range({value}, {low}, {high})"
-        return Agg(call.name, value, distinct=call.name == "count" and self.chance(0.3))
+#: statements that are kept
+_KEPT = 600
+#: pairs of a statement at first, and of each further round from those that came nearest
+_FIRST, _ROUND = 8, 8
 
 
 class Discovery(Searcher):
     """Searches, and keeps which entries of the list accepted statements had."""
 
-    odd = 0.25
+    odd = 0.3
 
     def __init__(self, stand: Stand, seed: int) -> None:
+        super().__init__(stand, seed)
         self.calls = read_calls(stand.claims)
-        super().__init__(stand, seed, Discovering(random.Random(seed), calls=self.calls))
+        self.tape = Tape(seed)
+        self.levels = Levels(self.tape, self.calls)
         self.met: set[str] = set()
+        self.kept: list[Recording] = []
+        self._shapes: set[Any] = set()
 
-    def run(self, pairs: int, **options: int) -> Any:
-        return super().run(pairs, **(options or {"rounds": 2, "fresh": 14, "size": 10}))
+    # Statements
 
-    def is_refusal(self, error: psycopg.Error) -> bool:
-        """What is drawn need not be SQL: casts that do not exist, constants that raise."""
-        return (error.sqlstate or "")[:2] in ("22", "42", "0A")
+    def run(self, pairs: int, **_: int) -> Tally:
+        """Until so many pairs have been compared."""
+        goal = self.tally.pairs + pairs
+        while self.tally.pairs < goal:
+            query = self.draw()
+            claim = self.claim(query)
+            new = self.levels.typed.met.note(self.levels.typed.used, claim is not None)
+            if claim is None:
+                continue
+            shape = _shape(claim.plan.derivation), bool(claim.plan.epsilon)
+            new = new or shape not in self._shapes
+            self._shapes.add(shape)
+            try:
+                finding, nearest = self.look(query, claim, 4 if new else 1)
+            except psycopg.Error as error:
+                if not self.stand.engine.room.refuses(claim):
+                    self.failed(error, query.claimed)
+                continue
+            if finding is not None:
+                self.tally.findings.append(str(self.minimised(finding, claim)))
+            elif new and (nearest or not claim.plan.epsilon):
+                self.keep(self.tape.recorded())
+        return self.tally
 
-    def claim(self, query: Any) -> Any:
-        found = super().claim(query)
-        if found is not None and any(output.public is not None for output in found.plan.outputs):
-            return None  # first and last chunks are evaluated nowhere; the plainer search looks at them
-        if found is not None and len(found.plan.outputs) != len(query.aggs):
-            return None  # two that PostgreSQL finds the same are released once
-        if found is not None:
-            self.met |= set(_identities(found.request["select"]))
+    def draw(self) -> Query:
+        """A statement from nothing, or one that was kept with a part drawn anew, or put there from another."""
+        if self.rng.random() < max(0.3, 1 - len(self.kept) / 150):
+            self.tape.begin()
+            return self.levels.release()
+        base = self.rng.choice(self.kept)
+        kind = self.rng.choice(sorted({part.kind for part in base.parts} - {"release"}))
+        part = self.rng.choice([part for part in base.parts if part.kind == kind])
+        values = None
+        if self.rng.random() < 0.3:
+            other = self.rng.choice(self.kept)
+            same = [one for one in other.parts if one.kind == kind]
+            values = other.of(self.rng.choice(same)) if same else None
+        self.tape.play(base, {part: values})
+        return self.levels.release()
+
+    def keep(self, recording: Recording) -> None:
+        if len(self.kept) < _KEPT:
+            self.kept.append(recording)
+        else:
+            self.kept[self.rng.randrange(_KEPT)] = recording
+
+    def claim(self, query: Query) -> Claim | None:
+        """What the calculus claims, of whichever level it takes for the release; None when it refuses."""
+        forms = {"all", *query.forms}
+        self.tally.drawn.update(forms)
+        try:
+            found = self.stand.explain(query.claimed)
+        except psycopg.Error as error:
+            if error.sqlstate not in ("PV001", "PV002") and (error.sqlstate or "")[:2] not in ("22", "42", "0A"):
+                self.failed(error, query.claimed)
+            self.refused(error.diag.message_primary or "")
+            return None
+        except NotOneRelease:
+            self.refused("(none, or several releases)")
+            return None
+        self.tally.accepted.update(forms)
+        self.met |= set(_identities(found.request["select"]))
         return found
+
+    # Neighbours
+
+    def look(self, query: Query, claim: Claim, rounds: int) -> tuple[Finding | None, float]:
+        """Random neighbours, then some near those that changed most; and how near the claim that came."""
+        words, tables, noisy = Words.of(query.claimed), query.tables, parts(claim.plan)
+        costs = {camera: costs_of(claim.plan, camera) for camera in CAMERAS}
+        pairs = [fresh_pair(self.rng, tables, self.odd, words) for _ in range(_FIRST)]
+        best: list[tuple[float, Pair]] = []
+        for turn in range(rounds + 1):
+            for pair, (one, other) in zip(pairs, self.both(query, claim, pairs), strict=True):
+                self.tally.pairs += 1
+                finding, ratio = self._judge(query, claim, pair, one, other, noisy, costs[pair.camera])
+                if finding is not None:
+                    return finding, 1.0
+                best.append((ratio, pair))
+            best = sorted(best, key=lambda item: -item[0])[:4]
+            if turn == rounds or not claim.plan.reads or (claim.plan.epsilon and not best[0][0] and self.rng.random() < 0.5):
+                break  # what never changes is left early
+            pairs = [mutated(self.rng, self.rng.choice(best)[1], tables, self.odd, words) for _ in range(_ROUND)]
+        for form in ("all", *query.forms):
+            self.tally.tightest[form] = max(self.tally.tightest[form], best[0][0] if best else 0.0)
+        return None, best[0][0] if best else 0.0
+
+    def both(self, query: Query, claim: Claim, pairs: Sequence[Pair]) -> list[tuple[Answer, Answer]]:
+        """What the room evaluates. What is said to be public is evaluated nowhere: then the statement itself, where that can be."""
+        if all(output.public is None for output in claim.plan.outputs):
+            return self.stand.inner.answers(claim, pairs)
+        if len(claim.plan.outputs) != len(query.aggs):
+            return [({}, {}) for _ in pairs]
+        try:
+            return self.answers(query, collected(claim.plan, query), pairs)
+        except psycopg.DataError:  # rows on which the statement, unlike the room's version of it, raises
+            return [({}, {}) for _ in pairs]
+
+    def evaluated(self, query: Query, claim: Claim, columns: Sequence[str], pairs: Sequence[Pair]) -> list[tuple[Answer, Answer]]:
+        return self.both(query, claim, pairs)
+
+    def _judge(self, query: Query, claim: Claim, pair: Pair, one: Answer, other: Answer, *rest: Any) -> tuple[Finding | None, float]:
+        """Also what a release would show: the same rows in the same order, and the same texts where there is no noise."""
+        found, ratio = super()._judge(query, claim, pair, one, other, *rest)
+        if found is None and one != other and claim.plan.argmax is None and all(o.public is None for o in claim.plan.outputs):
+            shown = [_shown(claim, answer) for answer in (one, other)]
+            if shown[0] != shown[1]:
+                return Finding(query, pair, Fraction(0), Fraction(0), f"what is shown without noise: {shown[0]} and {shown[1]}"), 1.0
+        return found, ratio
 
     def covered(self) -> tuple[int, list[str]]:
         """How many entries of the list there are, and those that no accepted statement had."""
         listed = {f"{c.schema}.{c.name}({','.join(c.types)})" if c.kind != "cast" else f"cast({c.types[0]},{c.result})"
-                  for calls in self.calls.allowed.values() for c in calls}
+                  for calls in (*self.calls.allowed.values(), self.calls.aggregates) for c in calls}
         return len(listed), sorted(listed - self.met)
+
+
+def _shown(claim: Claim, answer: Answer) -> list[Sequence[str | None]]:
+    """The rows of a release, made as the engine makes them, but for what has noise, which is left out."""
+    exact = [not (o.scale or o.scales) for o in claim.plan.outputs]
+    bare = tuple(output if shows else replace(output, mechanism=Mechanism.EXACT, scale=Fraction(0), scales=(), collects=())
+                 for output, shows in zip(claim.plan.outputs, exact, strict=True))
+    plan = replace(claim.plan, outputs=bare)
+    rows, _ = noise.answer(plan, [(*key, *values) for key, values in answer.items()])
+    keys = len(plan.keys[0]) if plan.keys else 0
+    return [(*row[:keys], *(text for text, shows in zip(row[keys:], exact, strict=True) if shows)) for row in rows]
+
+
+def _shape(node: Any) -> Any:
+    """The rules of a derivation, without what they say."""
+    return node["rule"], tuple(_shape(below) for below in node["inputs"])
 
 
 def _identities(node: Any) -> Iterator[str]:
     if isinstance(node, dict):
         if isinstance(node.get("fn"), str):
             yield node["fn"]
+        for aggregate in node.get("aggs", ()) if isinstance(node.get("aggs"), list) else ():
+            yield aggregate["name"]
         for value in node.values():
             yield from _identities(value)
     elif isinstance(node, list):
@@ -231,15 +216,16 @@ def main() -> int:
             while search.tally.pairs < options.pairs:
                 search.run(min(20_000, options.pairs - search.tally.pairs))
                 listed, missing = search.covered()
-                print(f"{search.tally.pairs:>9} pairs, {search.tally.accepted['all']} statements, {len(search.tally.findings)} violations, "
-                      f"{100 - 100 * len(missing) / listed:.0f} % of the list, {time.monotonic() - begun:.0f} s", flush=True)
+                print(f"{search.tally.pairs:>9} pairs, {search.tally.accepted['all']} of {search.tally.drawn['all']} statements, "
+                      f"{len(search.tally.findings)} violations, {100 - 100 * len(missing) / listed:.1f} % of the list, "
+                      f"{time.monotonic() - begun:.0f} s", flush=True)
         finally:
             stand.close()
     print(search.tally.report())
     print(f"not met: {', '.join(missing) or 'nothing'}")
     for finding in search.tally.findings[:20]:
         print(f"\nVIOLATION: {finding}")
-    return 1 if search.tally.findings or search.tally.failures else 0
+    return 1 if search.tally.findings or search.tally.failures or missing else 0
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from .calculus_mechanisms import Answer, Part, change, collected, parts, public
 from .calculus_stand import NotOneRelease, Stand
 from .calculus_world import CAMERAS, TABLES, Pair, World, copy_text, fresh_pair, mutated
 
-__all__ = ["Finding", "Searcher", "Tally"]
+__all__ = ["Finding", "Searcher", "Tally", "costs_of"]
 
 @dataclass(frozen=True)
 class Finding:
@@ -123,10 +123,10 @@ class Searcher:
             if error.sqlstate not in ("PV001", "PV002", "22023") and not self.is_refusal(error):
                 self.failed(error, query.claimed)
             else:
-                self.tally.refusals[_kind(error.diag.message_primary or "")] += 1
+                self.refused(error.diag.message_primary or "")
             return None
         except NotOneRelease:
-            self.tally.refusals["(another level is the release)"] += 1
+            self.refused("(another level is the release)")
             return None
         if levels(claim.request["select"]) != query.depth:
             self.tally.refusals["(a lower level is the release)"] += 1
@@ -137,6 +137,9 @@ class Searcher:
     def is_refusal(self, error: psycopg.Error) -> bool:
         """Whether an error of PostgreSQL's own is to be expected."""
         return False
+
+    def refused(self, message: str) -> None:
+        self.tally.refusals[_kind(message)] += 1
 
     def failed(self, error: psycopg.Error, statement: str) -> None:
         told = f"{error.sqlstate} {error.diag.message_primary}"
@@ -179,7 +182,7 @@ class Searcher:
         """Random neighbours, then mutants of those that came closest to what is allowed."""
         plan = claim.plan
         columns, noisy = collected(plan, query), parts(plan)
-        costs = {camera: _costs(plan, camera) for camera in CAMERAS}
+        costs = {camera: costs_of(plan, camera) for camera in CAMERAS}
         pairs = [fresh_pair(self.rng, query.tables, self.odd) for _ in range(fresh)]
         best: list[tuple[float, Pair]] = []
         for turn in range(rounds + 1):
@@ -247,7 +250,7 @@ class Searcher:
     def minimised(self, finding: Finding, claim: Claim) -> Finding:
         """The same violation with as few rows as can be found quickly."""
         columns, noisy = collected(claim.plan, finding.query), parts(claim.plan)
-        costs = _costs(claim.plan, finding.pair.camera)
+        costs = costs_of(claim.plan, finding.pair.camera)
         smaller = True
         while smaller:
             smaller = False
@@ -288,7 +291,7 @@ def charged(plan: Plan, camera: str) -> Fraction:
     return min(next((cost.epsilon for cost in plan.costs if cost.camera == f"verify_{camera}"), plan.epsilon), plan.epsilon)
 
 
-def _costs(plan: Plan, camera: str) -> list[Step]:
+def costs_of(plan: Plan, camera: str) -> list[Step]:
     """The share of epsilon that is charged, by the first frame of a segment."""
     uses = [use for use in plan.uses if use.table.camera.name == f"verify_{camera}" and use.chunks]
     frames = CAMERAS[camera].frames

@@ -15,6 +15,7 @@ import tempfile
 import threading
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ from privid.engine.judge import Judge, Judged
 from privid.engine.wire import Malformed, pack_json, parse_body, read_message
 from privid.errors import EngineUnavailable, PrividError
 from privid.ledger.pool import Pool
-from privid.model import Evaluate, Executable, Footage, Key, Mask, Region, Regions, Span, Table, TableUse, VideoFile
+from privid.model import Evaluate, Executable, Footage, Key, Mask, PublicRows, Region, Regions, Span, Table, TableUse, VideoFile
 from privid.room import Inner, Room
 from privid.room.plans import Planned
 from privid.video.chunking import make_grid
@@ -64,6 +65,27 @@ class Offers:
                        tuple(Region(region, site.strip(i)) for i, region in enumerate(site.regions)))
 
 
+@dataclass(frozen=True)
+class _Remembered:
+    """Answers about public rows, each asked once of every version of the code that answers."""
+
+    slow: PublicRows
+    known: dict[Any, Any]
+    settings: Any
+
+    def is_unique(self, columns: Any, rows: Sequence[Key], places: Sequence[int]) -> bool:
+        return bool(self._once("is_unique", columns, rows, places))
+
+    def matching(self, columns: Any, rows: Sequence[Key], condition: str) -> list[Key]:
+        return list(self._once("matching", columns, rows, condition))
+
+    def _once(self, name: str, *args: Any) -> Any:
+        key = (getattr(type(self.slow), name), self.settings, repr(args))
+        if key not in self.known:
+            self.known[key] = getattr(self.slow, name)(*args)
+        return self.known[key]
+
+
 class Remembering(Room):
     """A room that is asked each question about chunks once, and may have queries planned only when they fail."""
 
@@ -82,6 +104,8 @@ class Remembering(Room):
 
         return evaluate
 
+    def public_rows(self, settings: Mapping[str, str]) -> PublicRows:
+        return _Remembered(super().public_rows(settings), self.__dict__.setdefault("_asked", {}), tuple(sorted(settings.items())))
 
     def rehearse(self, inner: Inner, tables: Sequence[Table], uses: Sequence[TableUse], settings: Mapping[str, str]) -> Planned:
         return super().rehearse(inner, tables, uses, settings) if self.rehearses else Planned()
@@ -100,6 +124,8 @@ class Explainer:
 
     def __init__(self, path: Path, conninfo: str) -> None:
         self.asked: list[tuple[dict[str, Any], Judged]] = []
+        #: whatever came about the last statement
+        self.bodies: list[tuple[str, dict[str, Any]]] = []
         self.path = path
         self._pool = Pool(conninfo)
         self.room = Remembering(path.parent, self._pool, lambda event, /, **fields: None)
@@ -136,6 +162,7 @@ class Explainer:
                     peer.sendall(pack_json("E", EngineUnavailable(told).as_message()))
 
     def _answer(self, kind: str, body: dict[str, Any]) -> bytes:
+        self.bodies.append((kind, body))
         if kind == "H":
             return pack_json("h", {"version": privid.__version__})
         if kind == "K":
@@ -241,6 +268,7 @@ class Stand:
     def explain(self, statement: str) -> Claim:
         """The claim about a statement; a refusal is psycopg's error."""
         self.engine.asked.clear()
+        self.engine.bodies.clear()
         row = self.claims.execute(f"EXPLAIN (FORMAT JSON) {statement}".encode()).fetchone()
         assert row is not None
         if len(self.engine.asked) != 1:

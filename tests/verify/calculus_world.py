@@ -8,13 +8,17 @@ in a few shorter pieces of it, and in as many regions as their boundary allows.
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from typing import TypeVar
 
-__all__ = ["CAMERAS", "COLUMNS", "FPS", "FRAMES", "KIND", "PLATES", "PUBLIC", "SIZES", "STARTS", "TABLES", "Pair", "Row", "Site", "World",
-           "copy_text", "fresh_pair", "mutated", "touched", "visible"]
+__all__ = ["CAMERAS", "COLUMNS", "FPS", "FRAMES", "KIND", "PLATES", "PUBLIC", "SIZES", "STARTS", "TABLES", "Pair", "Row", "Site", "Words",
+           "World", "copy_text", "fresh_pair", "mutated", "touched", "visible"]
+
+T = TypeVar("T")
 
 STARTS = datetime(2026, 3, 1, 6, 0, tzinfo=UTC)
 FPS = 10
@@ -154,18 +158,45 @@ class Pair:
     seen: dict[str, frozenset[int]]
 
 
+_LITERAL = re.compile(r"'((?:[^']|'')*)'|(?<![\w.])(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
+
+
+@dataclass(frozen=True)
+class Words:
+    """Constants of a statement: rows that have them, or nearly, meet its conditions, keys and bounds from both sides."""
+
+    numbers: tuple[float, ...] = ()
+    texts: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, statement: str) -> Words:
+        numbers, texts = dict[float, None](), dict[str, None]()
+        for text, number in _LITERAL.findall(statement):
+            if number and abs(value := float(number) + 0.0) < 1e300:  # no sign of zero
+                numbers |= dict.fromkeys((value, value + 1, value - 1, -value + 0.0))
+            elif not number and "\t" not in text and "\\" not in text and len(text) < 400 and ":" not in text:
+                texts |= dict.fromkeys((text, text + "x"))
+        return cls(tuple(numbers), tuple(texts))
+
+
 class Palette:
     """Rows of one character: few plates and numbers, so that keys meet and bounds are reached."""
 
-    def __init__(self, rng: random.Random, odd: float = 0.0) -> None:
+    def __init__(self, rng: random.Random, odd: float = 0.0, words: Words = Words()) -> None:  # noqa: B008 (never changed)
         self.rng = rng
-        self.plates = rng.sample(ODD if rng.random() < odd else PLATES, rng.choice((1, 2, 2, 3, 4, 6)))
-        self.v = rng.sample(EXTREME if rng.random() < odd else NUMBERS, rng.choice((1, 2, 2, 4)))
-        self.w = rng.sample(EXTREME if rng.random() < odd / 2 else SMALL, rng.choice((1, 2)))
+        self.plates = self._some(ODD if rng.random() < odd else PLATES, words.texts, rng.choice((1, 2, 2, 3, 4, 6)))
+        self.v = self._some(EXTREME if rng.random() < odd else NUMBERS, words.numbers, rng.choice((1, 2, 2, 4)))
+        self.w = self._some(EXTREME if rng.random() < odd / 2 else SMALL, words.numbers, rng.choice((1, 2)))
         self.red = rng.choice(((True,), (False,), (True, False)))
         self.sizes = rng.sample(SIZES, rng.choice((1, 2, 3)))
         self.one_each = rng.random() < 0.4
         self.next = 0
+
+    def _some(self, usual: Sequence[T], named: Sequence[T], number: int) -> list[T]:
+        """Of the usual values, or half of them of those that the statement names."""
+        if not named or self.rng.random() < 0.5:
+            return self.rng.sample(usual, min(number, len(usual)))
+        return [self.rng.choice(named if self.rng.random() < 0.6 else usual) for _ in range(number)]
 
     def row(self) -> Row:
         choose = self.rng.choice
@@ -184,14 +215,14 @@ class Palette:
 _FILLS = (0.0, 0.3, 0.7, 1.0, 1.0)
 
 
-def fresh_pair(rng: random.Random, tables: Sequence[str], odd: float = 0.0) -> Pair:
+def fresh_pair(rng: random.Random, tables: Sequence[str], odd: float = 0.0, words: Words = Words()) -> Pair:  # noqa: B008
     """Neighbours from nothing: some background, and a segment whose chunks are empty, full or anything, before and after. `odd`: the chance
     of rows with ends and oddities of their types."""
     camera = rng.choice(sorted({TABLES[t].camera for t in tables}))
     policy = CAMERAS[camera]
     sites = [TABLES[t] for t in tables]
     first = _segment(rng, [s for s in sites if s.camera == camera], policy.frames)
-    background, old, new = (Palette(rng, odd) for _ in range(3))
+    background, old, new = (Palette(rng, odd, words) for _ in range(3))
     # rows that meet keys of the background, or leave them, or neither
     meeting = rng.randrange(5)
     if meeting in (0, 1):
@@ -219,11 +250,11 @@ def _segment(rng: random.Random, sites: Sequence[Site], frames: int) -> int:
     return max(choices, key=lambda q: sum(len(touched(s, q, frames)) * s.max_rows for s in sites))
 
 
-def mutated(rng: random.Random, pair: Pair, tables: Sequence[str], odd: float = 0.0) -> Pair:
+def mutated(rng: random.Random, pair: Pair, tables: Sequence[str], odd: float = 0.0, words: Words = Words()) -> Pair:  # noqa: B008
     """A pair not far from another: some chunks of it are changed, copied or swapped; outside the segment in both worlds alike."""
     before = {t: list(pair.before[t]) for t in tables}
     after = {t: list(pair.after[t]) for t in tables}
-    palette = Palette(rng, odd)
+    palette = Palette(rng, odd, words)
     known = [row for t in tables for chunk in (*before[t], *after[t]) for row in chunk]
     for _ in range(rng.choice((1, 1, 2, 3))):
         site = TABLES[rng.choice(tables)]
