@@ -32,7 +32,7 @@ def _padded(release: Release, cells: Cells, drafts: Sequence[Draft], evaluate: E
     """A public number of rows makes sums and averages better where the range is far from zero."""
     row = release.relation
     tables = [leaf.use.table for leaf in row.leaves]
-    if row.form[0] not in ("scan", "choose") or any(t.pad for t in tables):
+    if row.form[0] != "scan" or any(t.pad for t in tables):
         return
 
     def dense(one: Change) -> Change:

@@ -28,7 +28,7 @@ __all__ = ["RULE", "applies", "draft"]
 RULE = "public extremes"
 _TIMES = ("timestamptz", "timestamp", "date")
 #: relations whose rows are those of whole chunks, chosen by trusted conditions alone
-_WHOLE = ("scan", "choose")
+_WHOLE = ("scan",)
 
 
 def applies(agg: Aggregate, release: Release) -> bool:
