@@ -9,5 +9,6 @@ from .analysis import analyse
 from .explanation import explain
 from .functions import FUNCTIONS
 from .reader import parse_select
+from .show import name_range
 
-__all__ = ["FUNCTIONS", "alike", "analyse", "explain", "parse_select"]
+__all__ = ["FUNCTIONS", "alike", "analyse", "explain", "name_range", "parse_select"]

@@ -15,15 +15,10 @@ from .expressions import Scope, conjuncts
 from .functions import names
 from .rules import AGGREGATES, argmax, average, count, count_distinct, extremes, filter_rows, having, listing, variance
 from .rules import sum as sum_rule
-from .tree import Aggregate, position
+from .tree import Aggregate, Col, position, walk
 
 __all__ = ["draft"]
 
-_INSTEAD = {
-    "min": "Release counts by bins of the value instead, or use it in a subquery that groups.",
-    "max": "Release counts by bins of the value instead, or use it in a subquery that groups.",
-}
-_OTHERWISE = "Use count(*), count(value), sum(range(value, low, high)), avg(range(value, low, high)) or variance(range(value, low, high))."
 
 
 def draft(agg: Aggregate, release: Release, cells: Cells, evaluate: Evaluate) -> Draft:
@@ -39,14 +34,15 @@ def _draft(agg: Aggregate, release: Release, cells: Cells, evaluate: Evaluate) -
         name = names(agg.name)[1]
         raise NoRule(f"aggregate {show.signature(agg.name)} has no rule", position=position(agg.loc),
                      detail=f"The rule for {name} in the level that is released is missing: one row may decide it.",
-                     hint=_INSTEAD.get(name, _OTHERWISE))
+                     hint=_instead(agg, release.scope))
     row, scope = replace(release.relation, derivation=cells.derivation), release.scope
     row = _filtered(agg, row, scope, release)
     if row.join is not None and not agg.distinct:
         raise NoRule("aggregate over joined rows has no rule", position=position(agg.loc if agg.loc >= 0 else row.join.loc),
                      detail="One row can match any number of rows of the other side, so no noise would hide it.",
-                     hint="Group by the join key in a subquery, for example SELECT sum(range(n, 0, 10)) FROM (SELECT a.plate, "
-                          "count(*) AS n FROM a JOIN b ON a.plate = b.plate GROUP BY a.plate) q.")
+                     hint=f"Group by the join key in a subquery, for example SELECT sum({show.in_range('n', 0, 10)}) FROM (SELECT "
+                          "a.plate, count(*) AS n FROM a JOIN b ON a.plate = b.plate GROUP BY a.plate) q. Where the join picks the largest "
+                          "groups, leave it out and write ORDER BY and LIMIT after the release, where they are free.")
     if agg.name in average.IDENTITIES or agg.name in variance.IDENTITIES:
         _refuse_argmax(agg, release)
         if agg.name in average.IDENTITIES:
@@ -65,6 +61,19 @@ def _draft(agg: Aggregate, release: Release, cells: Cells, evaluate: Evaluate) -
                          detail="The winner is all that is released.", hint="Release the other aggregates in a statement of their own.")
         return argmax.draft(agg, bound, collect)
     return linear(agg, bound, collect)
+
+
+def _instead(agg: Aggregate, scope: Scope) -> str:
+    """What can be asked in the place of an aggregate without a rule."""
+    bins = [found for found in (show.bins(arg, scope.trusted) for arg in agg.args) if found is not None]
+    if bins:
+        return f"Count by bins of the value instead: SELECT {bins[0]}, count(*) ... GROUP BY 1; or use it in a subquery that groups."
+    if names(agg.name)[1] in ("min", "max"):
+        columns = sorted({node.name for arg in agg.args for node in walk(arg) if isinstance(node, Col)})
+        return (f"Count instead, for example count(*) or count(DISTINCT {columns[0] if columns else 'value'}), or use it in a subquery "
+                "that groups.")
+    value = show.in_range("value", "low", "high")
+    return f"Use count(*), count(value), sum({value}), avg({value}) or variance({value})."
 
 
 def _filtered(agg: Aggregate, row: Certificate, scope: Scope, release: Release) -> Certificate:
@@ -90,4 +99,4 @@ def _filtered(agg: Aggregate, row: Certificate, scope: Scope, release: Release) 
 def _refuse_argmax(agg: Aggregate, release: Release) -> None:
     if release.argmax is not None:
         raise NoRule(f"argmax of {show.aggregate(agg)} has no rule", position=position(agg.loc),
-                     detail="Scores must be counts or sums.", hint="Order by count(*) or by sum(range(value, low, high)).")
+                     detail="Scores must be counts or sums.", hint=f"Order by count(*) or by sum({show.in_range('value', 'low', 'high')}).")

@@ -1,8 +1,8 @@
 """What is known of a value: little, and only what is enforced where the value is made.
 
-A value is bounded, and then it is never NULL, if it is a number in the statement, range(…), a count of rows, or a CASE, COALESCE, LEAST or
-GREATEST every arm of which is one of these. Of everything else (arithmetic, casts, functions, sums of groups) no bound is known, whatever
-it is computed from: it may be NULL, and of any size.
+A value is bounded, and then it is never NULL, if it is a number in the statement, range(…), a count of rows, a boolean that is never
+NULL as a whole number (0 or 1), or a CASE, COALESCE, LEAST or GREATEST every arm of which is one of these. Of everything else (arithmetic,
+casts, functions, sums of groups) no bound is known, whatever it is computed from: it may be NULL, and of any size.
 
 A motion speaks of one key of a KEY relation, from the core to a version of it. A row-wise function of values that stay stays. What only
 rises is such a column itself, range of it, or the time from first to last seen (spans.py).
@@ -70,6 +70,8 @@ class Judge:
                 return _one_of(expr.type, [self.facts(arm) for arm in (*expr.args[1:-1:2], expr.args[-1])])
             case Choice():
                 return _choice(expr, [self.facts(arm) for arm in expr.args])
+            case Call(fn="pg_catalog.int4(boolean)") if not self.facts(expr.args[0]).nullable:
+                return Facts(expr.type, nullable=False, low=Fraction(0), high=Fraction(1))
             case NullTest() | Truth() | DistinctFrom():
                 return Facts(expr.type, nullable=False)
             case Logic() | AnyOf():

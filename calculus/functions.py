@@ -67,7 +67,7 @@ def _total() -> list[str]:
     found += [f"pg_catalog.{name}(text,int4)" for name in ("left", "right", "substring", "substr")]
     # casts to a type that holds every value of the other, and to text
     found += ["pg_catalog.int8(int4)", "pg_catalog.numeric(int4)", "pg_catalog.numeric(int8)", "pg_catalog.float8(int4)",
-              "pg_catalog.float8(int8)", "pg_catalog.numeric(float8)", "pg_catalog.text(boolean)"]
+              "pg_catalog.float8(int8)", "pg_catalog.numeric(float8)", "pg_catalog.text(boolean)", "pg_catalog.int4(boolean)"]
     found += [f"cast({t},text)" for t in ("float8", "numeric", "int4", "int8", "anyenum", "timestamptz", "date")]
     found += [f"{schema}.range(float8,float8,float8)" for schema in ("privid", "public")]
     return found
@@ -81,6 +81,8 @@ def _null_instead_of_an_error() -> list[str]:
     found += [f"pg_catalog.{name}(float8)" for name in ("sqrt", "ln", "log", "exp")]
     found += [f"pg_catalog.{name}(float8,float8)" for name in ("power", "pow")]
     found += [f"pg_catalog.{name}(text,int4,int4)" for name in ("substring", "substr")] + ["pg_catalog.split_part(text,text,int4)"]
+    found += ["pg_catalog.width_bucket(float8,float8,float8,int4)"]
+    found += [f"pg_catalog.mod({t},{t})" for t in ("int4", "int8", "numeric")]
     found += [f"pg_catalog.{to}({of})" for to, of in (("int4", "numeric"), ("int8", "numeric"), ("float8", "numeric"), ("int4", "float8"),
                                                       ("int8", "float8"), ("int4", "int8"))]
     return found + [f"cast(text,{t})" for t in ("float8", "int4", "int8", "boolean")]
@@ -113,8 +115,7 @@ def _trusted_only() -> list[str]:
     found += [f"pg_catalog.{op}({a},{b})" for op, a, b in product("+-*/", _WHOLE, _WHOLE) if a != b]
     found += [f"pg_catalog.{name}({t})" for name, t in product(("-", "+", "@", "abs"), (*_WHOLE, "numeric"))]
     found += [f"pg_catalog.{name}(numeric)" for name in ("floor", "ceil", "ceiling", "round", "trunc", "sign")]
-    found += ["pg_catalog.round(numeric,int4)", "pg_catalog.trunc(numeric,int4)", "pg_catalog.mod(int4,int4)",
-              "pg_catalog.mod(int8,int8)", "pg_catalog.mod(numeric,numeric)"]
+    found += ["pg_catalog.round(numeric,int4)", "pg_catalog.trunc(numeric,int4)", "pg_catalog.to_timestamp(float8)"]
     found += ["pg_catalog.int4(numeric)", "pg_catalog.int4(float8)", "pg_catalog.int4(int8)", "pg_catalog.int8(numeric)",
               "pg_catalog.int8(float8)", "pg_catalog.float8(numeric)", "pg_catalog.numeric(numeric,int4)"]
     found += ["cast(timestamptz,text)", "cast(date,text)"]
@@ -125,5 +126,5 @@ FUNCTIONS: dict[str, Function] = {
     **{fn: Function(FunctionClass.TRUSTED_ONLY, may_null=True) for fn in _trusted_only()},
     **{fn: Function(FunctionClass.TOTAL, may_null=True) for fn in _null_instead_of_an_error()},
     **{fn: Function(FunctionClass.TOTAL) for fn in _total()},
-    **{f"pg_catalog.{name}(text,text)": Function(FunctionClass.PATTERN) for name in ("~~", "!~~", "like", "notlike")},
+    **{f"pg_catalog.{name}(text,text)": Function(FunctionClass.PATTERN) for name in ("~~", "!~~", "~~*", "!~~*", "like", "notlike")},
 }

@@ -12,6 +12,7 @@ from .algebra import Release
 from .alike import alike_text
 from .certificate import Cells, step
 from .expressions import columns_of
+from .finite import alternatives
 from .rules import group_cells, group_keys
 from .tree import position
 
@@ -53,6 +54,8 @@ def _lists(release: Release, places: list[int], evaluate: Evaluate) -> list[tupl
     """Declared keys: columns of one VALUES list together, every other column by itself."""
     found: list[tuple[tuple[int, ...], list[Key]]] = []
     together: dict[int, list[int]] = {}
+    places, cases = _cases(release, places)
+    found += cases
     for i in places:
         facts = release.scope.facts(release.group[i])
         if facts.values is not None:
@@ -73,6 +76,18 @@ def _lists(release: Release, places: list[int], evaluate: Evaluate) -> list[tupl
             keys[tuple(None for _ in members)] = None  # rows that match none
         found.append((tuple(members), list(keys)))
     return found
+
+
+def _cases(release: Release, places: list[int]) -> tuple[list[int], list[tuple[tuple[int, ...], list[Key]]]]:
+    """CASEs of the same conditions are one column of several: a label, and the number that it is ordered by. The others, and these."""
+    rest, found = list(places), []
+    for i in places:
+        same = [j for j in rest if alternatives([release.group[i], release.group[j]]) is not None]
+        keys = alternatives([release.group[j] for j in same]) if i in rest and len(same) > 1 else None
+        if keys is not None:
+            found.append((tuple(same), keys))
+            rest = [j for j in rest if j not in same]
+    return rest, found
 
 
 def _alike(type_: str, text: str | None) -> str | None:

@@ -20,6 +20,7 @@ def _twins() -> dict[str, str]:
     words = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
     found = {f"pg_catalog.{op}({pair})": f"total_{words[op]}" for op, pair in product(words, pairs)}
     found |= {f"pg_catalog.%({t},{t})": "total_mod" for t in ("int4", "int8", "numeric")}
+    found |= {f"pg_catalog.mod({t},{t})": "total_mod" for t in ("int4", "int8", "numeric")}
     found |= {f"pg_catalog.-({t})": "total_neg" for t in ("int4", "int8")}
     found |= {f"pg_catalog.{f}(float8)": f"total_{f}" for f in ("sqrt", "ln", "log", "exp")}
     found |= {f"pg_catalog.{name}(float8,float8)": "total_power" for name in ("power", "pow")}
@@ -28,6 +29,7 @@ def _twins() -> dict[str, str]:
         "pg_catalog.substr(text,int4,int4)": "total_substring",
         "pg_catalog.split_part(text,text,int4)": "total_split_part",
         "pg_catalog.||(text,text)": "total_concat",
+        "pg_catalog.width_bucket(float8,float8,float8,int4)": "total_width_bucket",
         "pg_catalog.-(timestamptz,timestamptz)": "total_sub",
         "pg_catalog.extract(text,interval)": "total_extract",
     }

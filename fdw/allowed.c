@@ -49,6 +49,7 @@ static const char *const operators[] = {
 	ARITHMETIC("int4,int8"), ARITHMETIC("int8,int4"),
 	"pg_catalog.-(float8)", "pg_catalog.@(float8)",
 	"pg_catalog.~~(text,text)", "pg_catalog.!~~(text,text)",
+	"pg_catalog.~~*(text,text)", "pg_catalog.!~~*(text,text)",
 	"pg_catalog.%(int4,int4)", "pg_catalog.%(int8,int8)",
 	"pg_catalog.%(numeric,numeric)",
 	"pg_catalog.-(numeric)", "pg_catalog.-(int4)", "pg_catalog.-(int8)",
@@ -58,6 +59,7 @@ static const char *const operators[] = {
 	"pg_catalog.-(timestamp,interval)", "pg_catalog.-(timestamp,timestamp)",
 	"pg_catalog.+(date,int4)", "pg_catalog.-(date,int4)", "pg_catalog.-(date,date)",
 	"pg_catalog.+(interval,interval)", "pg_catalog.-(interval,interval)",
+	"pg_catalog.*(interval,float8)", "pg_catalog.*(float8,interval)",
 };
 
 static const char *const functions[] = {
@@ -71,6 +73,7 @@ static const char *const functions[] = {
 	"pg_catalog.extract(text,date)", "pg_catalog.extract(text,interval)",
 	"pg_catalog.date_part(text,timestamptz)", "pg_catalog.date_part(text,timestamp)",
 	"pg_catalog.timezone(text,timestamptz)", "pg_catalog.timezone(text,timestamp)",
+	"pg_catalog.to_timestamp(float8)",
 	"pg_catalog.date(timestamptz)", "pg_catalog.date(timestamp)",
 	"pg_catalog.timestamp(timestamptz)", "pg_catalog.timestamp(date)",
 	"pg_catalog.timestamptz(timestamp)", "pg_catalog.timestamptz(date)",
@@ -81,18 +84,20 @@ static const char *const functions[] = {
 	"pg_catalog.trunc(float8)",
 	"pg_catalog.lower(text)", "pg_catalog.upper(text)", "pg_catalog.length(text)",
 	"pg_catalog.like(text,text)", "pg_catalog.notlike(text,text)",
+	"pg_catalog.width_bucket(float8,float8,float8,int4)",
+	"pg_catalog.mod(int4,int4)", "pg_catalog.mod(int8,int8)", "pg_catalog.mod(numeric,numeric)",
 	"pg_catalog.sqrt(float8)", "pg_catalog.ln(float8)", "pg_catalog.log(float8)",
 	"pg_catalog.exp(float8)", "pg_catalog.power(float8,float8)", "pg_catalog.pow(float8,float8)",
 	"pg_catalog.abs(numeric)", "pg_catalog.floor(numeric)", "pg_catalog.ceil(numeric)",
 	"pg_catalog.ceiling(numeric)", "pg_catalog.round(numeric)", "pg_catalog.round(numeric,int4)",
-	"pg_catalog.trunc(numeric)", "pg_catalog.sign(numeric)", "pg_catalog.trim_scale(numeric)",
+	"pg_catalog.trunc(numeric)", "pg_catalog.trunc(numeric,int4)", "pg_catalog.sign(numeric)", "pg_catalog.trim_scale(numeric)",
 	"pg_catalog.char_length(text)", "pg_catalog.octet_length(text)", "pg_catalog.strpos(text,text)",
 	"pg_catalog.position(text,text)", "pg_catalog.left(text,int4)", "pg_catalog.right(text,int4)",
 	"pg_catalog.btrim(text)", "pg_catalog.ltrim(text)", "pg_catalog.rtrim(text)",
 	"pg_catalog.substring(text,int4)", "pg_catalog.substring(text,int4,int4)",
 	"pg_catalog.substr(text,int4)", "pg_catalog.substr(text,int4,int4)",
 	"pg_catalog.split_part(text,text,int4)", "pg_catalog.starts_with(text,text)",
-	"pg_catalog.text(boolean)",
+	"pg_catalog.text(boolean)", "pg_catalog.int4(boolean)",
 	"pg_catalog.int4(numeric)", "pg_catalog.int8(numeric)",
 	"pg_catalog.float8(numeric)", "pg_catalog.int4(float8)",
 	"pg_catalog.int8(float8)", "pg_catalog.int4(int8)",
@@ -223,7 +228,7 @@ IsWithheld(const char *name)
  * May this function be called on the way to a release, by whomever it is asked
  * for? Default deny: it must be listed above, or be PostgreSQL's own, change
  * nothing, and be declared for plain types alone. Others may look casts, tables
- * or statements up that somebody defined, and run them. (concat and format take
+ * or statements up that somebody defined, and run them. (concat, format and || take
  * anything, and do nothing but write it.)
  */
 bool
@@ -235,7 +240,8 @@ MayCall(Oid funcid, char **identity)
 
 	if (FindAllowedFunction(funcid, identity))
 		return true;
-	if (funcid == F_CONCAT || funcid == F_CONCAT_WS || funcid == F_FORMAT_TEXT_ANY)
+	if (funcid == F_CONCAT || funcid == F_CONCAT_WS || funcid == F_FORMAT_TEXT_ANY || funcid == F_TEXTANYCAT ||
+		funcid == F_ANYTEXTCAT)
 		return true;
 	tuple = IsBuiltin(funcid) ? SearchSysCache1(PROCOID, ObjectIdGetDatum(funcid)) : NULL;
 	if (!HeapTupleIsValid(tuple))

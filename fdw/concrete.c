@@ -196,7 +196,10 @@ MakeConcrete(Query *query, ParamListInfo params)
 	PlannerInfo *root = makeNode(PlannerInfo);
 
 	glob->boundParams = params;
+	query = MakePlain(query);
 	root->glob = glob;
 	root->parse = query;
-	return (Query *) FoldMutator((Node *) query, root);
+	query = (Query *) FoldMutator((Node *) query, root);
+	(void) ListSeries((Node *) query, NULL);
+	return query;
 }

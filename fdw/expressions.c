@@ -475,13 +475,26 @@ WriteExpr(Writer *w, Node *node)
 	appendStringInfoChar(&w->out, '}');
 }
 
+/* What to ask in the place of a quantile: how many values lie in each bin. */
+static const char *
+QuantileHint(Writer *w, Aggref *agg)
+{
+	Var		   *value = (Var *) linitial_node(TargetEntry, agg->args)->expr;
+	const char *name = IsA(value, Var) && value->varlevelsup == 0 && value->varattno > 0
+		? ColumnName(rt_fetch(value->varno, w->query->rtable), value) : "value";
+
+	return psprintf("Count by bins of the value instead: SELECT width_bucket(%s, 0, 10, 20), count(*) ... GROUP BY 1.", name);
+}
+
 /* What keeps an aggregate from being part of a release, or NULL. */
 static const char *
-AggregateProblem(Aggref *agg, char **identity, const char **hint)
+AggregateProblem(Writer *w, Aggref *agg, char **identity, const char **hint)
 {
 	const char *collation = InputCollationProblem((Node *) agg);
 
 	*hint = "privid.allowed_calls lists the aggregates that can be used.";
+	if (agg->aggkind == AGGKIND_ORDERED_SET && list_length(agg->args) == 1)
+		*hint = QuantileHint(w, agg);
 	if (!FindAllowedAggregate(agg->aggfnoid, identity))
 		return psprintf("aggregate %s", *identity);
 	*hint = "Leave it out: no aggregate of a release depends on an order.";
@@ -501,7 +514,7 @@ WriteAggregate(Writer *w, Aggref *agg, const char *name)
 	bool		grouped = w->grouped;
 	char	   *identity;
 	const char *hint;
-	const char *problem = AggregateProblem(agg, &identity, &hint);
+	const char *problem = AggregateProblem(w, agg, &identity, &hint);
 	ListCell   *lc;
 
 	appendStringInfoChar(&w->out, '{');

@@ -120,6 +120,8 @@ extern bool HasForeignType(Node *node);
 extern bool FindForeignCode(Node *node, void *refusal);
 extern Node *FoldConstants(Node *node);
 extern Query *MakeConcrete(Query *query, ParamListInfo params);
+extern Query *MakePlain(Query *query);
+extern bool ListSeries(Node *node, void *context);
 
 /* request.c: what the engine is asked */
 typedef struct Candidate

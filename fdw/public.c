@@ -27,8 +27,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-/* Rows that one public relation of a release may hold, and bytes of the whole level with all its public rows. */
-#define MAX_PUBLIC_ROWS 100000
+/* Bytes of a whole level with all its public rows. */
 #define MAX_PUBLIC_BYTES (8 * 1024 * 1024)
 
 typedef struct PublicRows

@@ -3,8 +3,10 @@
  */
 #include "writer.h"
 
+#include "catalog/pg_type.h"
 #include "commands/dbcommands.h"
 #include "miscadmin.h"
+#include "parser/parse_func.h"
 #include "utils/builtins.h"
 #include "utils/numeric.h"
 #include "utils/fmgrprotos.h"
@@ -73,6 +75,16 @@ WriteCandidate(Writer *w, Candidate *candidate, ParamListInfo params)
 	appendStringInfoString(&w->out, "]}");
 }
 
+/* What this session calls our range: its search_path may not see it, or see another. */
+static const char *
+NameOfRange(void)
+{
+	Oid			types[] = {FLOAT8OID, FLOAT8OID, FLOAT8OID};
+	Oid			funcid = LookupFuncName(list_make1(makeString("range")), lengthof(types), types, true);
+
+	return OidIsValid(funcid) && IsOurs(funcid) ? "range" : "privid.range";
+}
+
 /* Who asks, with what, for what; the last member and its value are given. */
 static char *
 Envelope(Writer *w, const char *member)
@@ -91,6 +103,7 @@ Envelope(Writer *w, const char *member)
 	AppendJsonBool(&out, "reuse", privid_reuse);
 	AppendJsonInt(&out, "allowance", privid_allowance);
 	AppendJsonString(&out, "query", w->source ? w->source : "");
+	AppendJsonString(&out, "range", NameOfRange());
 	AppendSettings(&out);
 	AppendJsonKey(&out, "tables");
 	appendStringInfoChar(&out, '[');

@@ -77,6 +77,23 @@ FLOAT8_1(privid_total_ln, a > 0, log(a))
 FLOAT8_1(privid_total_log, a > 0, log10(a))
 FLOAT8_1(privid_total_exp, isinf(a) || exp(a) != 0, exp(a))
 
+PG_FUNCTION_INFO_V1(privid_total_width_bucket);
+
+/* width_bucket(value, low, high, count): NULL for NaN, and for buckets that there are not */
+Datum
+privid_total_width_bucket(PG_FUNCTION_ARGS)
+{
+	double		value = PG_GETARG_FLOAT8(0);
+	double		low = PG_GETARG_FLOAT8(1);
+	double		high = PG_GETARG_FLOAT8(2);
+	int32		count = PG_GETARG_INT32(3);
+
+	if (isnan(value) || !isfinite(low) || !isfinite(high) || low == high || count <= 0 || count == PG_INT32_MAX)
+		PG_RETURN_NULL();
+	PG_RETURN_DATUM(DirectFunctionCall4(width_bucket_float8, PG_GETARG_DATUM(0), PG_GETARG_DATUM(1), PG_GETARG_DATUM(2),
+										PG_GETARG_DATUM(3)));
+}
+
 /* ------------------------------------------------------------------ whole numbers */
 
 #define INTEGER_2(name, type_a, type_b, TYPE_A, TYPE_B, RESULT, condition, overflow) \

@@ -14,6 +14,9 @@
 #define MAX_DEPTH 250
 #define MAX_LEVELS 60
 
+/* Rows that one public relation of a release may hold. */
+#define MAX_PUBLIC_ROWS 100000
+
 typedef struct Writer
 {
 	StringInfoData out;

@@ -14,7 +14,8 @@ from privid.calculus.tree import Const, Expr
 from privid.errors import NoRule
 
 from .premises import Order, Room
-from .sizes import MAX_SCALE, MAX_WHOLE, Size
+from .sizes import GROWTH as _GROWTH
+from .sizes import MAX_SCALE, MAX_WHOLE, Size, text
 
 __all__ = ["CALLS", "NODE", "call", "compare", "equal", "hashed"]
 
@@ -101,6 +102,16 @@ def _like(sizes: Sequence[Size], args: Sequence[Expr], room: Room) -> int:
         pieces = re.sub(r"\\.", chr(0x1D49C), args[1].value, flags=re.DOTALL).split("%")
         part = max(2 * len(piece.encode()) + piece.count("_") for piece in pieces)
     return 100 + sizes[0].chars * (20 + part) + 3 * sizes[1].bytes
+
+
+def _ilike(sizes: Sequence[Size], args: Sequence[Expr], room: Room) -> int:
+    """Both in small letters, where a character can become three, and then as LIKE compares them."""
+    small = [text(_GROWTH * size.chars) for size in sizes]
+    pattern = args[1]
+    if isinstance(pattern, Const) and pattern.value is not None:
+        # a letter of the pattern can become three, too: as if every part had that length
+        pattern = Const(type="text", value="%".join(_GROWTH * part for part in pattern.value.split("%")))
+    return sum(_cased([size], args, room) for size in sizes) + _like(small, [args[0], pattern], room)
 
 
 def _read(base: int) -> Cost:
@@ -219,6 +230,9 @@ def _texts() -> dict[str, Cost]:
     found |= {
         "octet_length(text)": _fixed(20),
         "text(boolean)": _fixed(60),
+        "int4(boolean)": _fixed(20),
+        "width_bucket(float8,float8,float8,int4)": _fixed(60),
+        "to_timestamp(float8)": _fixed(150),
         "||(text,text)": _linear(120, 6),
     }
     found |= {f"{name}(text)": _linear(150, 9) for name in ("btrim", "ltrim", "rtrim")}
@@ -228,7 +242,8 @@ def _texts() -> dict[str, Cost]:
     found |= {f"{name}(text,int4,int4)": _linear(150, 10) for name in names_[2:]}
     found |= {f"{name}(text,text)": _found for name in ("strpos", "position")}
     found["split_part(text,text,int4)"] = _found
-    return found | {f"{name}(text,text)": _like for name in ("~~", "!~~", "like", "notlike")}
+    return found | {f"{name}(text,text)": _like for name in ("~~", "!~~", "like", "notlike")} | {
+        f"{name}(text,text)": _ilike for name in ("~~*", "!~~*")}
 
 
 def _moments() -> dict[str, Cost]:

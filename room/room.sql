@@ -130,6 +130,8 @@ CREATE FUNCTION room.total_substring(text, int4, int4) RETURNS text
   AS 'MODULE_PATHNAME', 'privid_total_substring' LANGUAGE C IMMUTABLE STRICT;
 CREATE FUNCTION room.total_split_part(text, text, int4) RETURNS text
   AS 'MODULE_PATHNAME', 'privid_total_split_part' LANGUAGE C IMMUTABLE STRICT;
+CREATE FUNCTION room.total_width_bucket(float8, float8, float8, int4) RETURNS int4
+  AS 'MODULE_PATHNAME', 'privid_total_width_bucket' LANGUAGE C IMMUTABLE STRICT;
 CREATE FUNCTION room.total_extract(text, interval) RETURNS numeric
   AS 'MODULE_PATHNAME', 'privid_total_extract_interval' LANGUAGE C IMMUTABLE STRICT;
 CREATE FUNCTION room.total_extract(text, timestamptz) RETURNS numeric

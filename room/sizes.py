@@ -17,6 +17,7 @@ from privid.sandbox.rows import MAX_TEXT
 __all__ = [
     "EMPTY",
     "FIXED",
+    "GROWTH",
     "MAX_CONCAT",
     "MAX_LABEL",
     "MAX_SCALE",
@@ -42,7 +43,7 @@ MAX_DISPLAY = 16383
 #: bytes of an enum's label
 MAX_LABEL = 63
 #: characters that one character can become in another case
-_GROWTH = 3
+GROWTH = 3
 
 
 class Size(NamedTuple):
@@ -171,7 +172,7 @@ def _concatenated(sizes: Sequence[Size], args: Sequence[Expr]) -> Size:
 
 
 def _cased(sizes: Sequence[Size], args: Sequence[Expr]) -> Size:
-    return text(_GROWTH * sizes[0].chars, 4 * _GROWTH * sizes[0].chars)
+    return text(GROWTH * sizes[0].chars, 4 * GROWTH * sizes[0].chars)
 
 
 def _formatted(sizes: Sequence[Size], args: Sequence[Expr]) -> Size:

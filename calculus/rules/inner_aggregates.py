@@ -42,8 +42,8 @@ def describe(agg: Aggregate, below: Certificate, scope: Scope, monotone: bool) -
     if value.grid is None or value.type == "float8":
         raise NoRule(f"{show.aggregate(agg)} has no rule in a subquery without a range", position=position(agg.loc),
                      detail="A sum of float8 depends on the order of its rows, and with it which rows a condition keeps.",
-                     hint=f"Write {name}(range({show.expression(agg.args[0])}, low, high)), for example "
-                          f"{name}(range({show.expression(agg.args[0])}, 0, 10)).")
+                     hint=f"Write {name}({show.in_range(show.expression(agg.args[0]), 'low', 'high')}), for example "
+                          f"{name}({show.in_range(show.expression(agg.args[0]), 0, 10)}).")
     if name == "avg":
         return replace(_among(agg, value, below), grid=None)
     return Facts(agg.type, grid=value.grid if name == "sum" else None, motion=motion)

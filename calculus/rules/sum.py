@@ -29,7 +29,7 @@ def summand(agg: Aggregate, row: Certificate, scope: Scope) -> Clamp:
     value = agg.args[0] if agg.args else None
     if agg.distinct:
         raise NoRule(f"{name}(DISTINCT ...) has no rule", position=position(agg.loc), detail="The rule for DISTINCT is missing.",
-                     hint=f"Make the rows distinct in a subquery, or take all rows: {name}(range(value, low, high)).")
+                     hint=f"Make the rows distinct in a subquery, or take all rows: {name}({show.in_range('value', 'low', 'high')}).")
     clamp = clamp_of(value, scope, row.derivation) if value is not None else None
     if clamp is None:
         raise _no_range(agg)
@@ -71,8 +71,8 @@ def _no_range(agg: Aggregate) -> NoRule:
     return NoRule(f"{show.aggregate(agg)} has no rule without a range", position=position(agg.loc),
                   detail=f"One row could change the {name} by any amount, so no noise would hide it.",
                   hint=f"Write {name}({written})." if written else
-                       f"Write {name}(range({inside}, low, high)) with the bounds that matter to you, "
-                       f"for example {name}(range({inside}, 0, 10)).")
+                       f"Write {name}({show.in_range(inside, 'low', 'high')}) with the bounds that matter to you, "
+                       f"for example {name}({show.in_range(inside, 0, 10)}).")
 
 
 def _written(agg: Aggregate) -> str | None:
@@ -81,5 +81,5 @@ def _written(agg: Aggregate) -> str | None:
         case [Choice(kind="least" as outer, args=(Choice(kind="greatest", args=(value, Const() as inner)), Const() as last))] | [
               Choice(kind="greatest" as outer, args=(Choice(kind="least", args=(value, Const() as inner)), Const() as last))]:
             low, high = (inner, last) if outer == "least" else (last, inner)
-            return f"range({', '.join(map(show.expression, (value, low, high)))})"
+            return show.in_range(*map(show.expression, (value, low, high)))
     return None

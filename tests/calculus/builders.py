@@ -75,6 +75,11 @@ def in_list(subject: Json, values: Sequence[str | float | None], *, loc: int = -
             "args": [subject, {"e": "array", "items": items, "type": "array", "loc": -1}]}
 
 
+def case(type_: str, *whens: tuple[Json, Json], otherwise: Json | None = None) -> Json:
+    """CASE WHEN ... THEN ... ELSE ... END"""
+    return {"e": "case", "type": type_, "whens": [list(when) for when in whens], "else": otherwise, "loc": -1}
+
+
 def both(*args: Json) -> Json:
     return {"e": "and", "args": list(args), "type": "boolean", "loc": -1}
 
