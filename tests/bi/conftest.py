@@ -30,7 +30,7 @@ PRELUDES = {"superset": 'SET search_path = "analyst"'}
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def tools(stack: Any, make_video: Callable[..., Path]) -> Iterator[Callable[[str], Connection]]:
     """A connection as the tool makes it."""
     make_video(stack.videos / "passers.mp4", [7 * second % 60 for second in range(10) for _ in range(10)])
@@ -51,3 +51,4 @@ def tools(stack: Any, make_video: Callable[..., Path]) -> Iterator[Callable[[str
     yield connect
     for connection in made.values():
         connection.close()
+    stack.run("DROP FOREIGN TABLE passers")  # a name that others have too
