@@ -9,6 +9,7 @@ from .analysis import analyse
 from .explanation import explain
 from .functions import FUNCTIONS
 from .reader import parse_select
+from .rules.regions import views
 from .show import name_range
 
-__all__ = ["FUNCTIONS", "alike", "analyse", "explain", "name_range", "parse_select"]
+__all__ = ["FUNCTIONS", "alike", "analyse", "explain", "name_range", "parse_select", "views"]

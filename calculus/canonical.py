@@ -61,9 +61,11 @@ def form_of_view(table: Table) -> dict[str, Any]:
     """What a table shows of the picture, when it is not all. Masks and regions are published, so their content may be seen here."""
     mask, regions, found = table.mask, table.regions, dict[str, Any]()
     if mask is not None:
-        found["mask"] = [str(mask.rho), mask.pieces, mask.shapes, None if mask.bitmap is None else sha256(mask.bitmap).hexdigest()]
+        found["mask"] = [str(mask.rho), mask.pieces, mask.shapes, None if mask.bitmap is None else sha256(mask.bitmap).hexdigest(),
+                         *([] if mask.visible is None else [str(mask.visible)])]
     if regions is not None:
-        found["regions"] = [regions.boundary, regions.straddle, [[part.name, part.shape] for part in regions.parts]]
+        found["regions"] = [regions.boundary, regions.straddle, [[part.name, part.shape] for part in regions.parts],
+                            *([] if regions.rho is None else [str(regions.rho), regions.pieces, str(regions.visible)])]
     return found
 
 

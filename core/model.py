@@ -9,6 +9,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Any, Protocol, runtime_checkable
 
+from .pieces import Pieces
 from .quantities import to_pg_microseconds
 
 __all__ = ["Camera", "Collect", "Collected", "Column", "Cost", "Evaluate", "Executable", "Footage", "Grid", "Key", "Mask", "Mechanism",
@@ -81,6 +82,7 @@ class Mask:
     pieces: int  # in which one appearance is visible at most
     shapes: tuple[Polygon, ...] = ()
     bitmap: bytes | None = field(default=None, repr=False)  # PBM (P4): black is blacked out
+    visible: Fraction | None = None  # seconds that all pieces of an appearance last together; None: nothing is promised of it
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,10 @@ class Regions:
     straddle: int  # the most regions in which one event is visible within one frame
     parts: tuple[Region, ...]
     apart: bool = True  # no pixel belongs to two of them: otherwise the owner's promises cannot be meant so
+    #: as a mask's, of what is visible of one appearance in one region; None: nothing is promised of it
+    rho: Fraction | None = None
+    pieces: int = 1
+    visible: Fraction | None = None
 
 
 @dataclass(frozen=True)
@@ -170,11 +176,26 @@ class Table:
     regions: Regions | None = None
 
     @property
+    def visible(self) -> Pieces:
+        """What is visible of one appearance in the picture, or behind the mask."""
+        whole, mask = self.camera.r, self.mask
+        if mask is None:
+            return Pieces.whole(whole)
+        return Pieces.of_seconds(mask.rho, mask.pieces, mask.visible, self.camera.footage.fps, whole)
+
+    @property
+    def visible_in_region(self) -> Pieces | None:
+        """What is visible of one appearance in one region, where the owner promises something of it."""
+        cut, whole = self.regions, self.camera.r
+        if cut is None or cut.rho is None:
+            return None
+        return Pieces.of_seconds(cut.rho, cut.pieces, cut.visible, self.camera.footage.fps, whole)
+
+    @property
     def r(self) -> int:
-        """Frames of the longest visible piece of an appearance: no longer than the appearance itself."""
-        if self.mask is None:
-            return self.camera.r
-        return min(int(self.mask.rho * self.camera.footage.fps), self.camera.r)
+        """Frames of the longest visible piece of an appearance, which is no longer; 0 when nothing protected is visible."""
+        own = self.visible_in_region
+        return self.visible.r if own is None or own.r else 0
 
     @property
     def pieces(self) -> int:

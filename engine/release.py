@@ -323,7 +323,7 @@ def _claim(camera: Camera, uses: Sequence[TableUse], plan: Plan) -> Claim:
     if not camera.r or not plan.linear:
         return Claim(camera, spans, epsilon)
     return Claim(camera, spans, epsilon,
-                 [Use.of(use.table.grid, use.chunks, use.table.r, use.table.pieces, camera.r) for use in uses if use.chunks])
+                 [Use.seen(use.table.grid, use.chunks, calculus.views(use)) for use in uses if use.chunks])
 
 
 def _object(request: dict[str, Any], name: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+from fractions import Fraction
 from typing import Any, cast
 
 from privid.errors import InvalidValue
@@ -25,13 +26,16 @@ class Scenes:
 
     def mask(self, camera: str, name: str) -> Mask:
         """A mask of a camera, by name."""
-        rho, pieces, shapes, image = self._find("mask", "rho, pieces, shapes::text[], image", camera, name)
-        return Mask(name, parse_duration(rho, "rho"), pieces, tuple(map(_polygon, shapes)), None if image is None else bytes(image))
+        rho, pieces, visible, shapes, image = self._find("mask", "rho, pieces, visible, shapes::text[], image", camera, name)
+        return Mask(name, parse_duration(rho, "rho"), pieces, tuple(map(_polygon, shapes)), None if image is None else bytes(image),
+                    _duration(visible, "visible"))
 
     def regions(self, camera: str, name: str) -> Regions:
         """Regions of a camera, by the name of the set."""
-        boundary, straddle, names, shapes = self._find("region", "boundary, straddle, regions, shapes::text[]", camera, name)
-        return Regions(name, boundary, straddle, tuple(Region(part, _polygon(shape)) for part, shape in zip(names, shapes, strict=True)))
+        boundary, straddle, names, shapes, rho, pieces, visible = self._find(
+            "region", "boundary, straddle, regions, shapes::text[], rho, pieces, visible", camera, name)
+        return Regions(name, boundary, straddle, tuple(Region(part, _polygon(shape)) for part, shape in zip(names, shapes, strict=True)),
+                       rho=_duration(rho, "rho"), pieces=pieces, visible=_duration(visible, "visible"))
 
     def _find(self, kind: str, columns: str, camera: str, name: str) -> tuple[Any, ...]:
         words = f'regions "{name}" of camera "{camera}"' if kind == "region" else f'mask "{name}" of camera "{camera}"'
@@ -52,6 +56,10 @@ def _hint(kind: str, name: str, others: Iterable[tuple[Any, ...]]) -> str:
     if near:
         return f'Perhaps you meant "{near[0]}".'
     return f"The view privid.{kind}s shows what the camera's owner offers; what is made in a transaction can be used after it."
+
+
+def _duration(text: str | None, name: str) -> Fraction | None:
+    return None if text is None else parse_duration(text, name)
 
 
 def _polygon(text: str) -> Polygon:

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from privid.model import Grid, Span
+from privid.pieces import Pieces, View, most_met
 
 from .account import positions
 
@@ -30,23 +31,37 @@ class Use:
     grid: Grid
     chunks: tuple[Span, ...]  # disjoint, ascending
     r: int  # frames of the longest piece of an event that the table shows
-    most: int  # chunks that the noise was made for: no event meets more of them
+    most: int  # chunks (or runs, where a chunk has several) that the noise was made for: no event meets more of them
     pieces: int = 1  # visible pieces of one event: more than one behind a mask
+    #: further bounds that hold within every segment: frames of a piece, and how often what it meets counts
+    caps: tuple[tuple[int, int], ...] = ()
 
     @classmethod
-    def of(cls, grid: Grid, chunks: Sequence[Span], r: int, pieces: int = 1, whole: int | None = None) -> Use:
-        """With the least `most` that noise can be made for: if the noise was made for more, the charge is more than it need be. Behind a
-        mask an event has `pieces` of `r` frames, all within `whole` frames.
+    def of(cls, grid: Grid, chunks: Sequence[Span], r: int, pieces: int = 1, whole: int | None = None, visible: int | None = None) -> Use:
+        """Of a table that shows one event in `pieces` of `r` frames, `visible` frames in all, all within `whole` frames.
 
         >>> Use.of(Grid(0, 200, 10, 10), [(0, 2), (3, 5), (100, 103)], 25).most
         3
         >>> [Use.of(Grid(0, 200, 10, 10), [(0, 200)], 5, pieces, 25).most for pieces in (1, 2, 3)]
         [2, 4, 4]
+        >>> Use.of(Grid(0, 200, 1, 1), [(0, 200)], 24, 11, 237, 26).most
+        26
         """
-        most = pieces * _most(grid, chunks, r)
-        if whole is not None:
-            most = min(most, _most(grid, chunks, whole))
-        return cls(grid, tuple(chunks), r, most, pieces)
+        if whole is None:
+            return cls.seen(grid, chunks, [View(Pieces.promised(r, pieces, visible, pieces * r), 1)])
+        return cls.seen(grid, chunks, [View(Pieces.promised(r, pieces, visible, whole), 1), View(Pieces.whole(whole), 1)])
+
+    @classmethod
+    def seen(cls, grid: Grid, chunks: Sequence[Span], views: Sequence[View]) -> Use:
+        """Of a table for which all these views hold, with the least `most` that noise can be made for: if the noise was made for more, the
+        charge is more than it need be."""
+        def reach(r: int) -> int:
+            return _most(grid, chunks, r)
+
+        most = min(view.times * most_met(view.pieces, grid.size, grid.step, reach) for view in views)
+        (r, pieces), *caps = [(view.pieces.r, view.times * view.pieces.count) for view in views]
+        # what is met by the whole segment is never less than what one piece of it meets
+        return cls(grid, tuple(chunks), r, most, pieces, tuple(cap for cap in caps if cap[0] < r or cap[1] < pieces))
 
 
 def _most(grid: Grid, chunks: Sequence[Span], r: int) -> int:
@@ -79,12 +94,9 @@ def shares(uses: Sequence[Use], shift: int, r_star: int, at_most: int | None = N
     found: list[list[Step]] = []
     at_most = MAX_PIECES if at_most is None else at_most
     for use in uses:
-        met = _met(use, at_most)
+        met = _met_within(use, shift, r_star, at_most)
         if met is None:
             return None
-        met = _greatest_within([(lo + shift, hi + shift, n) for lo, hi, n in met], r_star - use.r)
-        if use.pieces > 1:
-            met = [(lo, hi, min(n * use.pieces, use.most)) for lo, hi, n in met]
         found.append(_joined((lo, hi, Fraction(n, use.most)) for lo, hi, n in met))
     steps = found[0] if len(found) == 1 else _upper([piece for steps in found for piece in steps])
     return steps if len(steps) <= at_most else None
@@ -120,10 +132,25 @@ def _neighbours(grid: Grid, r: int) -> int:
     return -(-(r + grid.size - 1) // grid.step)
 
 
-def _met(use: Use, at_most: int) -> list[tuple[int, int, int]] | None:
+def _met_within(use: Use, shift: int, r_star: int, at_most: int) -> list[tuple[int, int, int]] | None:
+    """What an event meets whose longest segment begins at a position: the least that the bounds of the table allow."""
+    least: list[tuple[int, int, int]] | None = None
+    for r, times in ((use.r, use.pieces), *use.caps):
+        met = _met(use, r, at_most)
+        if met is None:
+            continue
+        met = _greatest_within([(lo + shift, hi + shift, n) for lo, hi, n in met], r_star - r)
+        met = _joined((lo, hi, min(n * times, use.most)) for lo, hi, n in met)
+        lower = met if least is None else _lower(least, met)
+        if least is None or len(lower) <= at_most:
+            least = lower
+    return least
+
+
+def _met(use: Use, r: int, at_most: int) -> list[tuple[int, int, int]] | None:
     """How many chunks a piece of r frames meets, by its first frame. Where chunks are many, what lies between the ramps at both ends of a
     run is taken as if every piece met as many as any does."""
-    grid, r = use.grid, use.r
+    grid = use.grid
     count = sum(hi - lo for lo, hi in use.chunks)
     m = _neighbours(grid, r)
     ramp = None if 2 * count <= at_most else m
@@ -141,7 +168,7 @@ def _met(use: Use, at_most: int) -> list[tuple[int, int, int]] | None:
     for place, following in pairwise(places):
         level += jumps[place]
         if level:
-            steps.append((place, following, level if ramp is None else min(level, use.most)))
+            steps.append((place, following, level if ramp is None else min(level, m)))
     return steps
 
 
@@ -167,6 +194,21 @@ def _upper(pieces: list[Any]) -> list[Any]:
     return _joined(result)
 
 
+def _lower(one: list[tuple[int, int, int]], other: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    """The lesser of two at each position, where both have one: nothing is met where either says so.
+
+    >>> _lower([(0, 4, 3), (4, 9, 2)], [(2, 5, 1), (5, 20, 7)])
+    [(2, 5, 1), (5, 9, 2)]
+    """
+    result, i, j = [], 0, 0
+    while i < len(one) and j < len(other):
+        (lo, hi, n), (start, stop, m) = one[i], other[j]
+        if max(lo, start) < min(hi, stop):
+            result.append((max(lo, start), min(hi, stop), min(n, m)))
+        i, j = (i + 1, j) if hi <= stop else (i, j + 1)
+    return _joined(result)
+
+
 def _joined(steps: Iterable[Any]) -> list[Any]:
     """Neighbours of the same value as one."""
     result: list[Any] = []
@@ -181,9 +223,9 @@ def _joined(steps: Iterable[Any]) -> list[Any]:
 def uses_as_json(uses: Sequence[Use]) -> list[dict[str, Any]]:
     """As the log keeps them, for the day on which a longer segment is declared."""
     return [{"first": u.grid.first, "count": u.grid.count, "size": u.grid.size, "step": u.grid.step, "chunks": [list(c) for c in u.chunks],
-             "r": u.r, "most": u.most, "pieces": u.pieces} for u in uses]
+             "r": u.r, "most": u.most, "pieces": u.pieces, **({"caps": [list(c) for c in u.caps]} if u.caps else {})} for u in uses]
 
 
 def _uses_from_json(kept: Sequence[dict[str, Any]]) -> list[Use]:
     return [Use(Grid(u["first"], u["count"], u["size"], u["step"]), tuple((lo, hi) for lo, hi in u["chunks"]), u["r"], u["most"],
-                u["pieces"]) for u in kept]
+                u["pieces"], tuple((r, times) for r, times in u.get("caps", ()))) for u in kept]

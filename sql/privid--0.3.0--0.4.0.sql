@@ -202,3 +202,229 @@ COMMENT ON FUNCTION privid.label(anyenum) IS 'an enum''s label as text, whatever
 -- A condition on an index is evaluated before row security is; one on this expression is not.
 DROP INDEX privid.attachment_store_sha256;
 CREATE INDEX attachment_store_sha256 ON privid.attachment_store ((sha256 || ''));
+
+-- ---------------------------------------------------------------------------------------------------------------------
+-- Masks and regions: how long an appearance is visible in all
+-- ---------------------------------------------------------------------------------------------------------------------
+
+ALTER TABLE privid.mask_store ADD COLUMN visible text CHECK (privid.read_seconds(visible) >= 0);
+COMMENT ON COLUMN privid.mask_store.visible IS 'the longest that all visible pieces of one appearance last together; null: nothing is promised of it';
+
+ALTER TABLE privid.region_store ADD COLUMN rho text CHECK (privid.read_seconds(rho) >= 0),
+  ADD COLUMN pieces integer NOT NULL DEFAULT 1 CHECK (pieces BETWEEN 1 AND 1000000),
+  ADD COLUMN visible text CHECK (privid.read_seconds(visible) >= 0),
+  ADD CHECK (rho IS NOT NULL OR (pieces = 1 AND visible IS NULL));
+COMMENT ON COLUMN privid.region_store.rho IS 'the longest that one visible piece of an appearance lasts in one region; null: nothing is promised of it';
+COMMENT ON COLUMN privid.region_store.pieces IS 'the most pieces in which one appearance is visible in one region';
+COMMENT ON COLUMN privid.region_store.visible IS 'the longest that these pieces last together in one region; null: nothing is promised of it';
+
+CREATE FUNCTION privid.check_pieces(what text, camera text, rho text, pieces integer, visible text) RETURNS void
+  LANGUAGE plpgsql STABLE SECURITY INVOKER SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+  whole text := (SELECT o.option_value FROM pg_foreign_server s, pg_options_to_table(s.srvoptions) o
+                 WHERE s.srvname::text = $2 AND o.option_name = 'rho');
+BEGIN
+  IF privid.read_seconds(rho) IS NULL OR privid.read_seconds(rho) < 0 THEN
+    RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('invalid value for the rho of %s: "%s"', what, rho),
+      HINT = 'Write a duration as a number and a unit: us, ms, s, min, h or d, for example 5s.';
+  END IF;
+  IF privid.read_seconds(rho) > coalesce(privid.read_seconds(whole), 0) THEN
+    RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('rho of %s is %s, but that of camera "%s" is %s', what, rho, camera, whole),
+      DETAIL = 'The budget is kept for segments as long as the camera''s rho, and each must hold every visible piece of an appearance.',
+      HINT = 'Nobody is visible for longer in a part of the picture than in all of it: measure again, or raise the rho of the camera.';
+  END IF;
+  IF pieces IS NULL OR pieces NOT BETWEEN 1 AND 1000000 THEN
+    RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('pieces of %s must be between 1 and 1000000, but are %s', what, pieces),
+      HINT = 'It is the number of pieces in which one appearance is visible there.';
+  END IF;
+  IF visible IS NULL THEN
+    RETURN;
+  END IF;
+  IF privid.read_seconds(visible) IS NULL OR privid.read_seconds(visible) < 0 THEN
+    RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('invalid value for the visible time of %s: "%s"', what, visible),
+      HINT = 'Write a duration as a number and a unit: us, ms, s, min, h or d, for example 5s.';
+  END IF;
+  IF privid.read_seconds(visible) < privid.read_seconds(rho) THEN
+    RAISE EXCEPTION USING ERRCODE = '22023',
+      MESSAGE = format('visible time of %s is %s, but rho, the longest piece of it, is %s', what, visible, rho),
+      HINT = 'The visible time is that of all pieces of one appearance together, so it is at least rho: lower rho, or measure again.';
+  END IF;
+END
+$$;
+COMMENT ON FUNCTION privid.check_pieces(text, text, text, integer, text) IS 'refuses a promise of visible pieces that cannot be meant';
+
+DROP FUNCTION privid.create_mask(text, text, polygon[], text, integer, bytea);
+CREATE FUNCTION privid.create_mask(camera text, name text, shapes polygon[] DEFAULT '{}', rho text DEFAULT NULL, pieces integer DEFAULT 1,
+                                   image bytea DEFAULT NULL, visible text DEFAULT NULL) RETURNS text
+  LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+  kept    privid.mask_store;
+  shape   polygon;
+  head    text[];
+  wide    bigint;
+  high    bigint;
+  digest  text;
+  largest CONSTANT int := 16777216;
+BEGIN
+  PERFORM privid.check_camera(camera);
+  IF name IS NULL OR octet_length(name) NOT BETWEEN 1 AND 63 THEN
+    RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('invalid name for a mask: "%s"', left(name, 100)),
+      HINT = 'Use between 1 and 63 bytes.';
+  END IF;
+  rho := coalesce(rho, (SELECT o.option_value FROM pg_foreign_server s, pg_options_to_table(s.srvoptions) o
+                        WHERE s.srvname::text = camera AND o.option_name = 'rho'));  -- nobody is visible for longer than without the mask
+  PERFORM privid.check_pieces(format('mask "%s"', name), camera, rho, pieces, visible);
+  shapes := coalesce(shapes, '{}');
+  IF cardinality(shapes) = 0 AND image IS NULL THEN
+    RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('mask "%s" covers nothing', name),
+      HINT = 'Give polygons, for example shapes => ''{"((0,0),(640,0),(640,120),(0,120))"}'', or a bitmap, or both.';
+  END IF;
+  IF array_ndims(shapes) > 1 OR cardinality(shapes) > 1000 THEN
+    RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('mask "%s" must have at most 1000 polygons in one dimension', name),
+      HINT = 'A bitmap can cover any set of pixels.';
+  END IF;
+  FOREACH shape IN ARRAY shapes LOOP
+    PERFORM privid.check_shape(shape, format('polygon of mask "%s"', name));
+  END LOOP;
+  IF image IS NOT NULL THEN
+    IF octet_length(image) > largest THEN
+      RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('bitmap of mask "%s" has %s bytes, but at most %s are allowed', name, octet_length(image), largest);
+    END IF;
+    head := regexp_match(encode(substring(image FROM 1 FOR 30), 'escape'), '^P4[ \n]([1-9][0-9]{0,5})[ \n]([1-9][0-9]{0,5})\n');
+    IF head IS NOT NULL THEN
+      wide := head[1]::bigint;
+      high := head[2]::bigint;
+    END IF;
+    IF head IS NULL OR octet_length(image) <> 5 + length(head[1]) + length(head[2]) + (wide + 7) / 8 * high THEN
+      RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('bitmap of mask "%s" is not a PBM image of type P4 without comments', name),
+        HINT = 'privid mask CAMERA NAME IMAGE reads any image and stores it as such.';
+    END IF;
+    IF EXISTS (SELECT FROM privid.footage f WHERE f.camera = camera AND (f.width, f.height) <> (wide, high)) THEN
+      RAISE EXCEPTION USING ERRCODE = '22023',
+        MESSAGE = (SELECT format('bitmap of mask "%s" has %s x %s pixels, but camera "%s" has %s x %s', name, wide, high, camera, f.width, f.height)
+                   FROM privid.footage f WHERE f.camera = camera);
+    END IF;
+  END IF;
+  SELECT * INTO kept FROM privid.mask_store m WHERE m.camera = camera AND m.name = name;
+  IF FOUND THEN
+    RAISE EXCEPTION USING ERRCODE = '42710',
+      MESSAGE = format(CASE WHEN kept.withdrawn THEN 'mask "%s" of camera "%s" was withdrawn' ELSE 'mask "%s" of camera "%s" already exists' END, name, camera),
+      HINT = 'A mask is never changed, so that tables keep meaning what they meant: choose another name.';
+  END IF;
+  INSERT INTO privid.mask_store (camera, name, rho, pieces, visible, shapes, image, created_by)
+    VALUES (camera, name, rho, pieces, visible, shapes, image, privid.invoker());
+  digest := encode(sha256(convert_to(shapes::text, 'UTF8') || coalesce('\x00'::bytea || image, '')), 'hex');
+  PERFORM privid.write_history('owners', privid.invoker(), camera, 'mask created',
+    jsonb_strip_nulls(jsonb_build_object('mask', name, 'rho', rho, 'pieces', pieces, 'visible', visible, 'shapes', shapes::text,
+                                         'sha256', digest)));
+  RETURN digest;
+END
+$$;
+COMMENT ON FUNCTION privid.create_mask(text, text, polygon[], text, integer, bytea, text) IS 'offers tables of a camera a mask, with what is visible of an appearance behind it; returns the SHA-256 of what it covers';
+
+DROP FUNCTION privid.create_regions(text, text, jsonb, text, integer);
+CREATE FUNCTION privid.create_regions(camera text, name text, regions jsonb, boundary text DEFAULT 'soft', straddle integer DEFAULT NULL,
+                                      rho text DEFAULT NULL, pieces integer DEFAULT 1, visible text DEFAULT NULL)
+  RETURNS integer
+  LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+  kept   privid.region_store;
+  part   record;
+  shape  polygon;
+  names  text[] := '{}';
+  shapes polygon[] := '{}';
+  most CONSTANT int := 256;
+BEGIN
+  PERFORM privid.check_camera(camera);
+  IF name IS NULL OR octet_length(name) NOT BETWEEN 1 AND 63 THEN
+    RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('invalid name for regions: "%s"', left(name, 100)),
+      HINT = 'Use between 1 and 63 bytes.';
+  END IF;
+  IF boundary IS NULL OR boundary NOT IN ('hard', 'soft') THEN
+    RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('invalid boundary of regions: "%s"', boundary),
+      HINT = 'Write hard if an event never leaves its region, otherwise soft.';
+  END IF;
+  IF jsonb_typeof(regions) IS DISTINCT FROM 'object' OR regions = '{}' THEN
+    RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('regions "%s" must be an object with a polygon for each name', name),
+      HINT = 'For example {"left": "((0,0),(320,0),(320,360),(0,360))", "right": [[320,0],[640,0],[640,360],[320,360]]}.';
+  END IF;
+  FOR part IN SELECT e.key, e.value FROM jsonb_each(regions) e ORDER BY e.key COLLATE "C" LOOP
+    IF octet_length(part.key) NOT BETWEEN 1 AND 63 THEN
+      RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('invalid name for a region: "%s"', left(part.key, 100)),
+        HINT = 'Use between 1 and 63 bytes.';
+    END IF;
+    BEGIN
+      shape := CASE jsonb_typeof(part.value)
+        WHEN 'string' THEN (part.value #>> '{}')::polygon
+        WHEN 'array' THEN (SELECT '(' || string_agg(format('(%s,%s)', c.corner ->> 0, c.corner ->> 1), ',' ORDER BY c.n) || ')'
+                           FROM jsonb_array_elements(part.value) WITH ORDINALITY c(corner, n))::polygon END;
+    EXCEPTION WHEN data_exception THEN
+      shape := NULL;
+    END;
+    PERFORM privid.check_shape(shape, format('region "%s"', part.key));
+    names := names || part.key;
+    shapes := shapes || shape;
+  END LOOP;
+  IF cardinality(names) > most THEN
+    RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('regions "%s" have %s parts, but at most %s are allowed', name, cardinality(names), most);
+  END IF;
+  IF straddle IS NOT NULL AND straddle NOT BETWEEN 1 AND cardinality(names) THEN
+    RAISE EXCEPTION USING ERRCODE = '22023',
+      MESSAGE = format('straddle of regions "%s" must be between 1 and their number, %s, but is %s', name, cardinality(names), straddle),
+      HINT = 'It is the greatest number of regions in which one event is visible within one frame: 2 across a border, 4 at a corner.';
+  END IF;
+  IF straddle IS NOT NULL AND boundary = 'hard' AND straddle <> 1 THEN
+    RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('regions "%s" cannot have a hard boundary and a straddle of %s', name, straddle),
+      HINT = 'Behind a hard boundary an event is visible in one region. Make the boundary soft.';
+  END IF;
+  IF rho IS NOT NULL THEN
+    PERFORM privid.check_pieces(format('regions "%s"', name), camera, rho, pieces, visible);
+  ELSIF pieces IS DISTINCT FROM 1 OR visible IS NOT NULL THEN
+    RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('regions "%s" have pieces or a visible time, but no rho', name),
+      HINT = 'Give the longest that one visible piece of an appearance lasts in one region, for example rho => ''5s''.';
+  END IF;
+  SELECT * INTO kept FROM privid.region_store r WHERE r.camera = camera AND r.name = name;
+  IF FOUND THEN
+    RAISE EXCEPTION USING ERRCODE = '42710',
+      MESSAGE = format(CASE WHEN kept.withdrawn THEN 'regions "%s" of camera "%s" were withdrawn' ELSE 'regions "%s" of camera "%s" already exist' END, name, camera),
+      HINT = 'Regions are never changed, so that tables keep meaning what they meant: choose another name.';
+  END IF;
+  straddle := CASE boundary WHEN 'hard' THEN 1 ELSE coalesce(straddle, cardinality(names)) END;
+  INSERT INTO privid.region_store (camera, name, boundary, straddle, regions, shapes, rho, pieces, visible, created_by)
+    VALUES (camera, name, boundary, straddle, names, shapes, rho, pieces, visible, privid.invoker());
+  PERFORM privid.write_history('owners', privid.invoker(), camera, 'regions created',
+    jsonb_strip_nulls(jsonb_build_object('regions', name, 'boundary', boundary, 'straddle', straddle, 'rho', rho,
+                                         'pieces', CASE WHEN rho IS NOT NULL THEN pieces END, 'visible', visible,
+                                         'names', names, 'shapes', shapes::text)));
+  RETURN cardinality(names);
+END
+$$;
+COMMENT ON FUNCTION privid.create_regions(text, text, jsonb, text, integer, text, integer, text) IS 'offers tables of a camera to be run region by region; returns the number of regions';
+
+REVOKE EXECUTE ON FUNCTION privid.create_mask(text, text, polygon[], text, integer, bytea, text),
+  privid.create_regions(text, text, jsonb, text, integer, text, integer, text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION privid.create_mask(text, text, polygon[], text, integer, bytea, text),
+  privid.create_regions(text, text, jsonb, text, integer, text, integer, text) TO privid_owner;
+
+CREATE OR REPLACE VIEW privid.masks WITH (security_barrier = true) AS
+  SELECT m.camera, m.name, least(privid.read_seconds(m.rho), 1e11)::float8 * interval '1 second' AS rho, m.pieces, m.shapes, m.image,
+         m.created_at,
+         CASE WHEN m.visible IS NOT NULL THEN least(privid.read_seconds(m.visible), 1e11)::float8 * interval '1 second' END AS visible
+  FROM privid.mask_store m
+  JOIN privid.camera_definitions c ON c.camera = m.camera
+  WHERE NOT m.withdrawn;
+
+CREATE OR REPLACE VIEW privid.regions WITH (security_barrier = true) AS
+  SELECT r.camera, r.name, part.region, part.shape, r.boundary, r.straddle, r.created_at,
+         CASE WHEN r.rho IS NOT NULL THEN least(privid.read_seconds(r.rho), 1e11)::float8 * interval '1 second' END AS rho,
+         CASE WHEN r.rho IS NOT NULL THEN r.pieces END AS pieces,
+         CASE WHEN r.visible IS NOT NULL THEN least(privid.read_seconds(r.visible), 1e11)::float8 * interval '1 second' END AS visible
+  FROM privid.region_store r
+  JOIN privid.camera_definitions c ON c.camera = r.camera
+  CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(r.regions), pg_catalog.unnest(r.shapes)) part(region, shape)
+  WHERE NOT r.withdrawn;

@@ -57,7 +57,7 @@ def reaching(table: Table, spans: Sequence[Span]) -> Callable[[int], int]:
 def on_chunks(use: TableUse, leaf: int, form: Any) -> Certificate:
     """The certificate of a table of which only these runs happen; the caller says why."""
     table = use.table
-    d = table.max_rows * regions.factor(use) * mask.met(table, reaching(table, use.chunks))
+    d = table.max_rows * regions.met(use, reaching(table, use.chunks))
     change = Change(tau=d, n=0 if table.pad else d, sigma=d if table.pad else None)
     return Certificate(columns=_columns(table, leaf), kind=Rows(), changes={table.camera.name: change},
                        cameras={table.camera.name: table.camera}, leaves=(Leaf(leaf, use),), rows=table.max_rows * use.count,
@@ -87,6 +87,6 @@ def certify(table: Table, leaf: int, form: Any) -> Certificate:
     says = (f"a segment of {table.camera.r} frames meets at most {m} chunks ({table.grid.size} frames every {table.grid.step}), "
             f"{reach(table.camera.r)} of the {table.grid.count} in the window, with {'exactly' if table.pad else 'at most'} "
             f"{table.max_rows} rows each{' and for each region' if table.regions else ''}")
-    inputs = [*mask.explained(table, reach), *regions.explained(use)]
+    inputs = [*mask.explained(table, reach), *regions.explained(use, reach)]
     found.derivation.update(step(RULE, f'"{table.name}": {says}', found.bound, inputs))
     return found

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from privid.model import Evaluate, Key, Run, Table
+from privid.pieces import Pieces, most_met
 
 from .. import show
 from ..alike import alike_value
@@ -68,11 +69,23 @@ def _touched(leaf: Leaf, keys: Sequence[Expr], scope: Scope, evaluate: Evaluate)
     if table.regions is None and "chunk" in columns and all(isinstance(cell, Col | Const) for cell in cells):
         return mask.met(table, reach)  # every chunk is a cell of its own
     found = list(runs(list(map(alike_value, cells)), leaf.use, evaluate))
+    by_region = [[(lo, hi, cell) for lo, hi, own, cell in found if own == region] for region in range(len(table.region_names))]
     if regions.stays(table) and table.regions is not None:
-        by_region = [[(lo, hi, cell) for lo, hi, own, cell in found if own == region] for region in range(len(table.region_names))]
-        return mask.met(table, lambda r: max(_within(one, _neighbours(table, r)) for one in by_region))
-    every = [(lo, hi, cell) for lo, hi, _, cell in found]
-    return mask.met(table, lambda r: min(_within(every, _neighbours(table, r)), g * reach(r)))
+        everywhere = mask.met(table, lambda r: max(_within(one, _neighbours(table, r)) for one in by_region))
+    else:
+        every = [(lo, hi, cell) for lo, hi, _, cell in found]
+        everywhere = mask.met(table, lambda r: min(_within(every, _neighbours(table, r)), g * reach(r)), g)
+    in_one = table.visible_in_region
+    return everywhere if in_one is None else min(everywhere, _touched_in_regions(table, in_one, by_region))
+
+
+def _touched_in_regions(table: Table, own: Pieces, by_region: Sequence[Sequence[Run]]) -> int:
+    """The same by what is visible in each single region."""
+    def cells(one: Sequence[Run]) -> int:
+        return most_met(own, table.grid.size, table.grid.step, lambda r: _within(one, _neighbours(table, r)))
+
+    found = list(map(cells, by_region))
+    return max(found) if regions.stays(table) else sum(found)
 
 
 def _neighbours(table: Table, r: int) -> int:

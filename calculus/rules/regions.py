@@ -5,11 +5,15 @@ Proof: regions.md.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from privid.model import Table, TableUse
+from privid.pieces import Pieces, View, most_met
 
 from ..certificate import Derivation, step
+from . import mask
 
-__all__ = ["RULE", "explained", "factor", "stays"]
+__all__ = ["RULE", "explained", "factor", "met", "stays", "views"]
 
 RULE = "regions"
 
@@ -30,9 +34,30 @@ def factor(use: TableUse) -> int:
     return use.shown
 
 
-def explained(use: TableUse) -> list[Derivation]:
+def met(use: TableUse, reach: Callable[[int], int]) -> int:
+    """The most runs in which one appearance is visible, when a run of r frames meets `reach(r)` of the chunks."""
+    table, own = use.table, use.table.visible_in_region
+    everywhere = factor(use) * mask.met(table, reach)
+    return everywhere if own is None else min(everywhere, _visited(use) * most_met(own, table.grid.size, table.grid.step, reach))
+
+
+def views(use: TableUse) -> list[View]:
+    """The same as what it is the least of, for the ledger, which says what of it holds within a segment."""
+    table, own, g = use.table, use.table.visible_in_region, factor(use)
+    found = [View(table.visible, g)]
+    if table.mask is not None:
+        found.append(View(Pieces.whole(table.camera.r), g))
+    return found if own is None else [*found, View(own, _visited(use))]
+
+
+def _visited(use: TableUse) -> int:
+    """In how many of the regions that run one appearance can be visible at all."""
+    return 1 if stays(use.table) else use.shown
+
+
+def explained(use: TableUse, reach: Callable[[int], int]) -> list[Derivation]:
     """The step of a derivation, for a table that has regions."""
-    table = use.table
+    table, own = use.table, use.table.visible_in_region
     if table.regions is None:
         return []
     found, among = factor(use), f"{use.shown} of {len(table.regions.parts)} regions run"
@@ -44,4 +69,9 @@ def explained(use: TableUse) -> list[Derivation]:
         why = f"within the one frame of a chunk an event shows in at most {table.regions.straddle}"
     else:
         why = f"within the {table.grid.size} frames of a chunk an event may cross them all"
-    return [step(RULE, f'"{table.regions.name}": {among}; {why}', f"g={found}")]
+    bound = f"g={found}"
+    if own is not None:
+        chunks = most_met(own, table.grid.size, table.grid.step, reach)
+        why += f"; in one region an appearance is visible in at most {mask.in_words(own)}, which meet {chunks} chunks"
+        bound += f", {_visited(use)} * {chunks} runs"
+    return [step(RULE, f'"{table.regions.name}": {among}; {why}', bound)]

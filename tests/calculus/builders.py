@@ -30,16 +30,21 @@ _BY_NAME = {c.name: c for c in COLUMNS}
 def table(*, chunks: int = 1440, size: int = 50, step: int | None = None, r: int = 490, k: int = 1, max_rows: int = 3, pad: bool = False,
           fps: int = 10, content: bytes = b"count", name: str = "people", camera: str = "campus", index: int = 0,
           mask_r: int | None = None, pieces: int = 1, regions: Sequence[str] = (), boundary: str = "soft", straddle: int = 2,
-          apart: bool = True) -> Table:
-    """A table over one camera; r is in frames, as is mask_r, what a mask leaves of it."""
+          apart: bool = True, visible: int | None = None, region_r: int | None = None, region_pieces: int = 1,
+          region_visible: int | None = None) -> Table:
+    """A table over one camera; r is in frames, as are mask_r, what a mask leaves of it, visible, all of that, and region_r."""
+    def seconds(frames: int | None) -> Fraction | None:
+        return None if frames is None else Fraction(frames, fps)
+
     step = size if step is None else step
     frames = size + step * max(chunks - 1, 0)
     footage = Footage((VideoFile("street.mp4", "ab" * 32, 0, frames),), Fraction(fps), 64, 48)
     filmed = Camera(camera, "olga", STARTS, Fraction(r, fps), k, Fraction(1), Fraction(1, 10), footage)
-    mask = None if mask_r is None else Mask("benches", Fraction(mask_r, fps), pieces, (SQUARE,))
+    mask = None if mask_r is None else Mask("benches", Fraction(mask_r, fps), pieces, (SQUARE,), visible=seconds(visible))
     parts = tuple(Region(part, tuple((x + 8 * i, y) for x, y in SQUARE)) for i, part in enumerate(regions))
+    cut = Regions("crosswalks", boundary, straddle, parts, apart, seconds(region_r), region_pieces, seconds(region_visible))
     return Table(index, name, "ana", filmed, Grid(0, chunks, size, step), COLUMNS, Executable("count", content.hex(), content), Fraction(1),
-                 max_rows, pad, mask=mask, regions=Regions("crosswalks", boundary, straddle, parts, apart) if parts else None)
+                 max_rows, pad, mask=mask, regions=cut if parts else None)
 
 
 def col(name: str, *, loc: int = -1, rel: int = 1) -> Json:

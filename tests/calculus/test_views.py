@@ -18,7 +18,6 @@ from privid.calculus.rules import mask, regions
 from privid.model import Key, Span, Table, TableUse
 
 from .builders import analyse, clamp, col, count, grouped, in_list, position, ranged, request, select, subquery, table, total
-from .test_neighbours import touched
 
 NAMES = ("a", "b", "c")
 Runs = dict[tuple[int, str], list[int]]  # chunk and region: a value for each row
@@ -84,6 +83,20 @@ def changed(name: str, before: Runs, after: Runs) -> int:
     return sum(abs(one[key] - other[key]) for key in {*one, *other})
 
 
+def pieces_within(frames: range, longest: int, count: int, visible: int | None, choose: random.Random) -> set[int]:
+    """Frames of a run in which an event is visible, by the promise: so many pieces at most, none longer, so many frames in all."""
+    left, shown = count * longest if visible is None else visible, set[int]()
+    for _ in range(count):
+        length = min(longest, left, len(frames))
+        if visible is not None and choose.random() < 0.5:
+            length = choose.randint(0, length)
+        if length:
+            start = frames.start + choose.randint(0, len(frames) - length)
+            shown |= set(range(start, start + length))
+            left -= length
+    return shown
+
+
 def runs_that_change(options: dict[str, Any], choose: random.Random) -> list[tuple[int, str]]:
     """Those in which one event is visible, by what the owner promises."""
     r, chunks, size, step = options["r"], options["chunks"], options["size"], options["step"]
@@ -91,16 +104,22 @@ def runs_that_change(options: dict[str, Any], choose: random.Random) -> list[tup
         return []
     names = options["regions"] or [""]
     q = choose.randint(1 - r, step * chunks + size)
-    pieces = [(q, r)]
+    shown, where = set(range(q, q + r)), {name: set(range(q, q + r)) for name in names}
     if options["mask_r"] is not None:
-        length = min(options["mask_r"], r)
-        pieces = [(q + choose.randint(0, r - length), length) for _ in range(options["pieces"])] if length else []
-    met = sorted({j for start, length in pieces for j in touched(step, size, start, length, range(chunks))})
+        shown = pieces_within(range(q, q + r), options["mask_r"], options["pieces"], options["visible"], choose)
+    if options["region_r"] is not None:
+        where = {name: pieces_within(range(q, q + r), options["region_r"], options["region_pieces"], options["region_visible"], choose)
+                 for name in names}
     if options["boundary"] == "hard":
         own = choose.choice(names)
-        return [(j, own) for j in met]
-    most = options["straddle"] if size == 1 else len(names)
-    return [(j, name) for j in met for name in choose.sample(names, min(most, len(names)))]
+        where = {name: frames for name, frames in where.items() if name == own}
+    most = options["straddle"] if size == 1 and options["boundary"] == "soft" else len(names)
+    changed: list[tuple[int, str]] = []
+    for j in range(chunks):
+        read = range(j * step, j * step + size)
+        seen = [name for name, frames in where.items() if any(f in frames and f in shown for f in read)]
+        changed += [(j, name) for name in choose.sample(seen, min(most, len(seen)))]
+    return changed
 
 
 def case(choose: random.Random) -> tuple[str, dict[str, Any], Runs, Runs]:
@@ -109,7 +128,9 @@ def case(choose: random.Random) -> tuple[str, dict[str, Any], Runs, Runs]:
     options: dict[str, Any] = {
         "chunks": choose.randint(1, 5), "size": choose.choice([1, 1, 2, 3]), "step": choose.randint(1, 4), "r": choose.randint(0, 7),
         "max_rows": choose.randint(1, 2), "pad": choose.random() < 0.5, "mask_r": choose.choice([None, 0, 1, 2, 5]),
-        "pieces": choose.randint(1, 3), "regions": list(names), "boundary": choose.choice(["hard", "soft"]),
+        "pieces": choose.randint(1, 3), "visible": choose.choice([None, 1, 2, 3, 4]), "region_r": choose.choice([None, 0, 1, 2, 3]),
+        "region_pieces": choose.randint(1, 3), "region_visible": choose.choice([None, 1, 2, 4]), "regions": list(names),
+        "boundary": choose.choice(["hard", "soft"]),
         "straddle": choose.randint(1, max(len(names), 1))}
     extreme = choose.random() < 0.5  # rows out of nothing, or from one end of the range to the other
 
@@ -123,7 +144,7 @@ def case(choose: random.Random) -> tuple[str, dict[str, Any], Runs, Runs]:
 
 def test_no_neighbour_behind_masks_and_regions_changes_more_than_the_bound() -> None:
     choose, reached = random.Random(1), 0
-    for _ in range(1500):
+    for _ in range(2500):
         name, options, before, after = case(choose)
         found, allowed = changed(name, before, after), bound(name, options)
         assert found <= allowed, (name, options, before, after)
@@ -134,7 +155,8 @@ def test_no_neighbour_behind_masks_and_regions_changes_more_than_the_bound() -> 
 # Weakened rules are caught: events at random, and the outputs that differ most
 
 BASE: dict[str, Any] = {"chunks": 8, "size": 1, "step": 1, "r": 6, "max_rows": 1, "pad": False, "mask_r": None, "pieces": 1,
-                        "regions": list(NAMES), "boundary": "soft", "straddle": 2}
+                        "visible": None, "region_r": None, "region_pieces": 1, "region_visible": None, "regions": list(NAMES),
+                        "boundary": "soft", "straddle": 2}
 
 
 def worst(name: str, options: dict[str, Any], tries: int = 400) -> int:
@@ -151,7 +173,11 @@ def worst(name: str, options: dict[str, Any], tries: int = 400) -> int:
 @pytest.mark.parametrize(("name", "options"), [
     ("count", {}), ("count", {"boundary": "hard", "size": 3, "step": 3}), ("count", {"size": 2, "step": 2}),
     ("count", {"regions": [], "mask_r": 2}), ("count", {"regions": [], "mask_r": 1, "pieces": 3}),
-    ("count", {"mask_r": 1, "pieces": 2}), ("count by region", {}), ("counts of runs, each at most 1", {})])
+    ("count", {"mask_r": 1, "pieces": 2}), ("count", {"regions": [], "mask_r": 2, "pieces": 3, "visible": 4}),
+    ("count", {"regions": [], "mask_r": 2, "pieces": 2, "visible": 3, "size": 2, "step": 2}),
+    ("count", {"boundary": "hard", "region_r": 2, "region_pieces": 2, "region_visible": 3}),
+    ("count", {"size": 2, "step": 2, "region_r": 1, "region_pieces": 2}), ("counts of runs, each at most 1", {"region_r": 1}),
+    ("count by region", {}), ("counts of runs, each at most 1", {})])
 def test_the_bounds_are_attained(name: str, options: dict[str, Any]) -> None:
     assert worst(name, BASE | options) == bound(name, BASE | options)
 
@@ -172,7 +198,21 @@ def test_the_straddle_of_one_frame_for_longer_chunks_is_caught(monkeypatch: pyte
 
 def test_one_piece_where_the_mask_leaves_several_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     options = BASE | {"regions": [], "mask_r": 1, "pieces": 3}
-    monkeypatch.setattr(mask, "met", lambda one, reach: reach(one.r))
+    monkeypatch.setattr(mask, "met", lambda one, reach, gain=1: reach(one.r))
+    assert worst("count", options) > bound("count", options)
+
+
+def test_the_visible_time_as_one_piece_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = BASE | {"regions": [], "size": 2, "step": 2, "mask_r": 2, "pieces": 2, "visible": 3}
+    assert worst("count", options) <= bound("count", options)
+    monkeypatch.setattr(mask, "met", lambda one, reach, gain=1: reach(one.visible.total))
+    assert worst("count", options) > bound("count", options)
+
+
+def test_what_holds_of_one_region_for_all_that_are_crossed_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = BASE | {"size": 2, "step": 2, "region_r": 1, "region_pieces": 1}
+    assert worst("count", options) == bound("count", options) == 3
+    monkeypatch.setattr(regions, "_visited", lambda use: 1)
     assert worst("count", options) > bound("count", options)
 
 

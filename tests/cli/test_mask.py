@@ -22,12 +22,13 @@ def test_what_is_dark_in_an_image_is_masked(stack: Any, unique: Callable[[str], 
     picture[:24, 10:20] = (0, 0, 120)
     cv2.imwrite(str(tmp_path / "benches.png"), picture)
     (tmp_path / "text.png").write_text("no image")
-    common = ("mask", "--data", stack.data, "--rho", "2s", "--pieces", "2", camera, "benches")
-    assert "7.8% of the picture is black" in run_privid(*common, tmp_path / "benches.png").stdout
-    (name, pieces, image), = stack.run("SELECT name, pieces, image FROM privid.masks WHERE camera = %s", camera)
+    common = ("mask", "--data", stack.data, "--rho", "2s", "--pieces", "2", "--visible", "3s", camera, "benches")
+    assert "7.8% of the picture is black, rho 2s, pieces 2, visible 3s" in run_privid(*common, tmp_path / "benches.png").stdout
+    (name, pieces, visible, image), = stack.run(
+        "SELECT name, pieces, extract(epoch FROM visible)::float8, image FROM privid.masks WHERE camera = %s", camera)
     expected = np.zeros((48, 64), dtype=np.bool_)
     expected[:24, 10:20] = True
-    assert (name, pieces) == ("benches", 2) and (read_bitmap(image) == expected).all()
+    assert (name, pieces, visible) == ("benches", 2, 3) and (read_bitmap(image) == expected).all()
     for file, words in (("benches.png", "already exists"), ("text.png", "is not an image"), ("none.png", "could not read")):
         refused = run_privid(*common, tmp_path / file, check=False)
         assert refused.returncode == 1 and words in refused.stderr

@@ -1,8 +1,8 @@
 """Looks for releases that the ledger accepts one by one though one event loses more than epsilon by all of them.
 
 What an event loses is computed here from what it is: a segment of r frames meets x of the chunks of a release whose noise was made for m̂ of
-them, so it loses epsilon · x / m̂ by it, and all of these can add up. Behind a mask only a few shorter pieces of the segment are visible;
-the event may have them wherever they do most. Nothing of the ledger enters.
+them, so it loses epsilon · x / m̂ by it, and all of these can add up. Behind a mask only a few shorter pieces of the segment are visible,
+perhaps fewer frames in all than these pieces could have; the event may have them wherever they do most. Nothing of the ledger enters.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, product
 
 from privid.errors import BudgetExhausted
 from privid.ledger import Claim, ReleaseRecord, Use
 from privid.model import Camera, Grid
 from tests.ledger.postgres import camera, record, video_file
 
-__all__ = ["Query", "search"]
+__all__ = ["Query", "R", "search"]
 
 R, FRAMES = 4, 80
 Charge = Callable[[Sequence[Claim], ReleaseRecord], int]
@@ -34,7 +34,7 @@ class Query:
     size: int
     step: int
     epsilon: Fraction
-    mask: tuple[int, int] | None = None  # frames of a visible piece, and how many pieces one event has
+    mask: tuple[int, int, int] | None = None  # frames of a visible piece, how many pieces one event has, and the frames of all of them
 
     @property
     def grid(self) -> Grid:
@@ -50,16 +50,20 @@ class Query:
         """Chunks in which an event in the segment [q, q + r) can be visible."""
         if self.mask is None:
             return len(self.chunks(q, r))
-        piece, pieces = self.mask
-        shown = {self.chunks(p, piece) for p in range(q, q + r - piece + 1)}
-        return max(len(frozenset().union(*some)) for some in combinations_with_replacement(shown, pieces))
+        piece, pieces, visible = self.mask
+        return max((len(frozenset().union(*(self.chunks(p, length) for p, length in some)))
+                    for some in _shown(q, r, piece, pieces, visible)), default=0)
 
     @cache  # noqa: B019 (queries are few and small)
     def noise(self, r: int) -> int:
-        """Chunks that the noise was made for (calculus/rules/base_table.md, mask.md)."""
+        """Chunks that the noise was made for (calculus/rules/base_table.md, mask.md), by the definition."""
         def most(length: int) -> int:
             return max(len(self.chunks(p, length)) for p in range(-length, FRAMES + length))
-        return most(r) if self.mask is None else min(self.mask[1] * most(self.mask[0]), most(r))
+        if self.mask is None:
+            return most(r)
+        piece, pieces, visible = self.mask
+        parted = (some for some in product(range(piece + 1), repeat=pieces) if sum(some) <= visible)
+        return min(max(sum(most(length) for length in some if length) for some in parted), most(r))
 
     def loss(self, q: int, r: int) -> Fraction:
         return self.epsilon * self.met(q, r) / self.noise(r)
@@ -67,12 +71,20 @@ class Query:
     @property
     def use(self) -> Use:
         """What the ledger is told."""
-        piece, pieces = self.mask or (R, 1)
-        return Use.of(self.grid, [(0, self.count)], piece, pieces, R)
+        piece, pieces, visible = self.mask or (R, 1, R)
+        return Use.of(self.grid, [(0, self.count)], piece, pieces, R, visible)
+
+
+@cache
+def _shown(q: int, r: int, piece: int, pieces: int, visible: int) -> list[tuple[tuple[int, int], ...]]:
+    """Ways to be visible within [q, q + r): first frame and length of each piece."""
+    runs = [(p, length) for length in range(1, piece + 1) for p in range(q, q + r - length + 1)]
+    found = [some for number in range(1, pieces + 1) for some in combinations_with_replacement(runs, number)]
+    return [some for some in found if sum(length for _, length in some) <= visible]
 
 
 #: no mask, and masks that leave pieces of an event that together are shorter or as long as it
-MASKS = (None, None, (1, 1), (2, 1), (1, 2), (2, 2), (3, 2))
+MASKS = (None, None, (1, 1, 1), (2, 1, 2), (1, 2, 2), (2, 2, 4), (3, 2, 6), (2, 2, 3), (3, 2, 3), (2, 3, 3), (1, 3, 3))
 
 
 def _query(chosen: random.Random, masks: bool) -> Query:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -12,7 +13,7 @@ from privid.ledger.recordings import Recording
 from privid.ledger.steps import Step, evenly, shares
 from privid.model import Camera, Span
 from tests.ledger import several
-from tests.ledger.adversary import search
+from tests.ledger.adversary import Query, R, search
 from tests.ledger.postgres import Database
 from tests.ledger.racing import check, race
 
@@ -44,14 +45,36 @@ def without_margin(self: Ledger, camera: Camera, recording: Recording, spans: Se
 
 def with_the_masks_own_length(self: Ledger, camera: Camera, recording: Recording, spans: Sequence[Span], uses: Sequence[Use]) -> list[Step]:
     """Each release with the longest piece of its own mask in the place of the common segment."""
-    found = shares(uses, recording.shift, uses[0].r)
+    found = shares([replace(use, caps=()) for use in uses], recording.shift, uses[0].r)
     assert found is not None
     return found
 
 
 def test_with_lengths_of_their_own_masks_are_overdrawn(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Ledger, "_steps", with_the_masks_own_length)
-    assert search(database.ledger.charge, rounds=2, climbs=6, seed=3, linear=True, mark="weak", masks=True) > 1
+    assert search(database.ledger.charge, rounds=4, climbs=8, seed=3, linear=True, mark="weak", masks=True) > 1
+
+
+def with_one_piece_of_each(self: Ledger, camera: Camera, recording: Recording, spans: Sequence[Span], uses: Sequence[Use]) -> list[Step]:
+    """Each release charged where a segment meets it, as if the segment had one piece."""
+    return shares([replace(use, pieces=1, caps=()) for use in uses], recording.shift, recording.r_star) or []
+
+
+def test_with_one_of_several_pieces_charged_masks_are_overdrawn(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Ledger, "_steps", with_one_piece_of_each)
+    assert search(database.ledger.charge, rounds=3, climbs=8, seed=3, linear=True, mark="weak", masks=True) > 1
+
+
+def for_one_piece(self: Query, r: int) -> int:
+    """Noise by the paper's reading: the visible time as if it were one piece."""
+    length = r if self.mask is None else min(self.mask[2], r)
+    return max(len(self.chunks(p, length)) for p in range(-length, 90))
+
+
+def test_with_noise_for_the_visible_time_as_one_piece_an_event_loses_more(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Query, "noise", for_one_piece)
+    monkeypatch.setattr(Query, "use", property(lambda self: Use.of(self.grid, [(0, self.count)], self.mask[2] if self.mask else R, 1, R)))
+    assert search(database.ledger.charge, rounds=3, climbs=8, seed=3, linear=True, mark="weak", masks=True) > 1
 
 
 def test_with_the_margin_left_out_the_same_search_finds_one(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:

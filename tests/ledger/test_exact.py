@@ -55,6 +55,42 @@ def test_the_shares_equal_their_definition_and_are_never_less(monkeypatch: pytes
         assert share == expected if most_pieces == 10_000 else expected <= share <= 1
 
 
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(grid=GRIDS, r=st.integers(1, 4), pieces=st.integers(1, 3), visible=st.integers(1, 8), whole=st.integers(1, 7),
+       longer=st.sampled_from([0, 0, 2]), chosen=st.sets(st.integers(0, 14), min_size=1))
+def test_pieces_are_charged_no_less_than_they_meet_and_no_more_than_the_whole_segment_does(
+        grid: Grid, r: int, pieces: int, visible: int, whole: int, longer: int, chosen: set[int]) -> None:
+    runs = [(j, j + 1) for j in sorted(chosen) if j < grid.count] or [(0, 1)]
+    use, all_of_it = Use.of(grid, runs, r, pieces, whole, visible), Use.of(grid, runs, whole)
+    found = shares([use], 0, whole + longer)
+    assert found is not None
+    events, chunks = _events(r, pieces, visible, whole), _chunks_by_frame(use)
+    for q in range(-20, 140):
+        event = max(len(set().union(*(chunks.get(p + f, set()) for f in frames))) for frames in events for p in range(q, q + longer + 1))
+        segment = max(met(all_of_it, p) for p in range(q, q + longer + 1))
+        share = next((share for lo, hi, share in found if lo <= q < hi), Fraction(0))
+        assert Fraction(event, use.most) <= share <= Fraction(min(segment, use.most), use.most)
+
+
+def _events(r: int, pieces: int, visible: int, whole: int) -> list[set[int]]:
+    """Every set of frames within a segment in which an event can be visible, but those that are part of another."""
+    found = list[set[int]]()
+    for bits in range((1 << whole) - 1, 0, -1):
+        runs = [len(run) for run in f"{bits:b}".split("0") if run]
+        frames = {f for f in range(whole) if bits >> f & 1}
+        if len(runs) <= pieces and max(runs) <= r and sum(runs) <= visible and not any(frames <= other for other in found):
+            found.append(frames)
+    return found
+
+
+def _chunks_by_frame(use: Use) -> dict[int, set[int]]:
+    found: dict[int, set[int]] = {}
+    for j in (j for lo, hi in use.chunks for j in range(lo, hi)):
+        for frame in range(*use.grid.frames(j)):
+            found.setdefault(frame, set()).add(j)
+    return found
+
+
 def test_two_neighbouring_windows_share_the_segments_between_them(database: Database) -> None:
     campus = camera(r=4)
     charge(database, campus, Fraction(1), Grid(0, 4, 5, 5))

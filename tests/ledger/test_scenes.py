@@ -52,6 +52,31 @@ def test_everybody_sees_what_an_owner_offers(campus: Database) -> None:
             ("campus", "halves", "west", "((0,0),(32,0),(32,48),(0,48))", "soft", 1)]
 
 
+def test_everybody_sees_how_long_an_appearance_is_visible_in_all(campus: Database) -> None:
+    mask(campus)
+    mask(campus, name="more", pieces=3, visible="0.3s")
+    mask(campus, name="most", pieces=3, visible="1h")  # says nothing, and is accepted
+    regions(campus)
+    regions(campus, name="stays", rho="0.1s", visible="0.25s", pieces=4)
+    assert campus.rows("SELECT name, extract(epoch FROM visible)::float8 FROM privid.masks ORDER BY 1", user="nobody") == [
+        ("benches", None), ("more", 0.3), ("most", 3600)]
+    assert campus.rows("""SELECT DISTINCT name, extract(epoch FROM rho)::float8, pieces, extract(epoch FROM visible)::float8
+                          FROM privid.regions ORDER BY 1""", user="nobody") == [("halves", None, None, None), ("stays", 0.1, 4, 0.25)]
+    told = campus.rows("""SELECT details FROM privid.history
+                          WHERE details ->> 'mask' = 'more' OR details ->> 'regions' = 'stays' ORDER BY id""")
+    assert [(one["rho"], one["pieces"], one["visible"]) for (one,) in told] == [("0.2s", 3, "0.3s"), ("0.1s", 4, "0.25s")]
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    ({"visible": "1s"}, "but no rho"), ({"pieces": 2}, "but no rho"),
+    ({"rho": "0.5s"}, 'rho of regions "halves" is 0.5s, but that of camera'),
+    ({"rho": "0.2s", "visible": "0.1s"}, "the longest piece of it"), ({"rho": "0.2s", "pieces": 0}, "pieces"), ({"rho": "x"}, "rho")])
+def test_a_promise_for_regions_that_cannot_be_meant_is_refused(campus: Database, arguments: dict[str, Any], words: str) -> None:
+    with pytest.raises(psycopg.Error, match=words) as refused:
+        regions(campus, **arguments)
+    assert refused.value.sqlstate == "22023" and campus.rows("SELECT count(*) FROM privid.region_store") == [(0,)]
+
+
 def test_without_a_word_on_its_length_a_mask_promises_what_the_camera_does(campus: Database) -> None:
     mask(campus, rho=None)
     assert campus.rows("SELECT extract(epoch FROM rho)::float8, pieces FROM privid.masks") == [(0.4, 1)]
@@ -61,7 +86,12 @@ def test_the_engine_reads_them_exactly(campus: Database) -> None:
     image = b"P4\n64 48\n" + bytes(range(256)) + bytes(128)
     mask(campus, rho="1/3 s", image=image)
     regions(campus, boundary="hard")
+    mask(campus, name="visible", pieces=3, visible="1/3 s")
+    regions(campus, name="stays", rho="0.1s", pieces=2, visible="1/7 s")
     scenes = Scenes(campus.ledger)
+    seen, stays = scenes.mask("campus", "visible"), scenes.regions("campus", "stays")
+    assert (seen.rho, seen.pieces, seen.visible) == (Fraction(1, 5), 3, Fraction(1, 3))
+    assert (stays.rho, stays.pieces, stays.visible) == (Fraction(1, 10), 2, Fraction(1, 7))
     assert scenes.mask("campus", "benches") == Mask("benches", Fraction(1, 3), 1, (CORNERS,), image)
     assert scenes.regions("campus", "halves") == Regions("halves", "hard", 1, (
         Region("east", ((32, 0), (64, 0), (64, 48), (32, 48))), Region("west", ((0, 0), (32, 0), (32, 48), (0, 48)))))
@@ -117,8 +147,11 @@ def test_a_function_of_the_owner_gives_nobody_else_the_right(campus: Database) -
 @pytest.mark.parametrize(("arguments", "sqlstate", "words"), [
     ({"camera": "nowhere"}, "42704", 'camera "nowhere" does not exist'),
     ({"rho": "0.5s"}, "22023", "rho of mask \"benches\" is 0.5s, but that of camera \"campus\" is 2/5s"),
-    ({"rho": "-1s"}, "22023", 'invalid value for the rho of a mask: "-1s"'), ({"rho": "long"}, "22023", "rho"),
+    ({"rho": "-1s"}, "22023", 'invalid value for the rho of mask "benches": "-1s"'), ({"rho": "long"}, "22023", "rho"),
     ({"pieces": 0}, "22023", "pieces"), ({"pieces": None}, "22023", "pieces"),
+    ({"visible": "a while"}, "22023", 'invalid value for the visible time of mask "benches": "a while"'),
+    ({"visible": "-1s"}, "22023", "visible"),
+    ({"visible": "0.1s"}, "22023", 'visible time of mask "benches" is 0.1s, but rho, the longest piece of it, is 0.2s'),
     ({"name": ""}, "22023", "name"), ({"name": "x" * 64}, "22023", "name"),
     ({"shapes": "{}"}, "22023", "covers nothing"), ({"shapes": None}, "22023", "covers nothing"),
     ({"shapes": '{"((0,0),(1,1))"}'}, "22023", "corners"), ({"shapes": '{"((0,0),(1,1),(Infinity,2))"}'}, "22023", "outside"),

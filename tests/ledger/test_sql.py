@@ -320,7 +320,8 @@ def test_a_dump_restored_elsewhere_keeps_budget_releases_and_executables(databas
     database.rows("SELECT privid.grant_budget('campus', 'public', 0.9)", user="olga")
     database.rows("SELECT privid.create_mask('campus', 'benches', '{\"((0,0),(9,0),(9,9.25))\"}', '0.1s', 1, 'P4\n64 48\n' || %s)",
                   bytes(range(256)) + bytes(128), user="olga")
-    database.rows("SELECT privid.create_regions('campus', 'halves', %s, 'hard')",
+    database.rows("SELECT privid.create_mask('campus', 'more', '{\"((0,0),(9,0),(9,9.25))\"}', '0.1s', 3, visible => '1/3 s')", user="olga")
+    database.rows("SELECT privid.create_regions('campus', 'halves', %s, 'hard', rho => '0.1s', pieces => 2, visible => '1/7 s')",
                   '{"a": "((0,0),(9,0),(9,9))", "b": [[9,0],[18,0],[18,9]]}', user="olga")
     third = Fraction(1, 3)
     grid = Grid(40, 3, 5, 5)

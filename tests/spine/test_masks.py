@@ -187,12 +187,16 @@ def plaza(seen: World) -> World:
     quarters(world.stack.videos / "plaza.mp4", seconds=3)
     world.stack.camera("plaza", "plaza.mp4", rho="500ms", epsilon="1", k="2", quantum="20ms")
     shape = f"'{{\"{polygon(*BOXES['ul'])}\"}}'"
-    for name, rho, pieces in (("short", "100ms", 1), ("torn", "100ms", 3), ("all", "0s", 1)):
-        world.rows(f"SELECT privid.create_mask('plaza', '{name}', {shape}, '{rho}', {pieces})", user="owner")
+    for name, rho, pieces, visible in (("short", "100ms", 1, "NULL"), ("torn", "100ms", 3, "NULL"), ("all", "0s", 1, "NULL"),
+                                       ("shreds", "200ms", 3, "'300ms'")):
+        world.rows(f"SELECT privid.create_mask('plaza', '{name}', {shape}, '{rho}', {pieces}, visible => {visible})", user="owner")
         world.stack.table(f"plaza_{name}", "plaza", "seen", columns=COLUMNS, end="2026-03-01 06:00:02+00", chunk="100ms",
                           timeout="400ms", mask=name)
     halves = f'{{"left": "{polygon(0, 0, 32, 48)}", "right": "{polygon(32, 0, 64, 48)}"}}'
     world.rows(f"SELECT privid.create_regions('plaza', 'halves', '{halves}', 'soft', 2)", user="owner")
+    world.rows(f"SELECT privid.create_regions('plaza', 'stays', '{halves}', 'soft', 2, '100ms', 2)", user="owner")
+    world.stack.table("plaza_stays", "plaza", "seen", columns=COLUMNS, end="2026-03-01 06:00:02+00", chunk="100ms", timeout="400ms",
+                      regions="stays")
     world.stack.table("plaza_whole", "plaza", "seen", columns=COLUMNS, end="2026-03-01 06:00:02+00", chunk="100ms", timeout="400ms")
     world.stack.table("plaza_halves", "plaza", "seen", columns=COLUMNS, end="2026-03-01 06:00:02+00", chunk="100ms", timeout="400ms",
                       regions="halves")
@@ -202,13 +206,19 @@ def plaza(seen: World) -> World:
 def test_explain_tells_what_masks_and_regions_do_to_the_noise(plaza: World) -> None:
     """Chunks of one frame, five frames protected, two appearances."""
     plans = {name: explained(plaza, f"SELECT count(*) FROM plaza_{name}", epsilon="0.5")
-             for name in ("whole", "short", "torn", "all", "halves")}
-    assert {name: plan["Sensitivity"] for name, plan in plans.items()} == {"whole": 5, "short": 1, "torn": 3, "all": 0, "halves": 10}
-    assert {name: plan["Noise Scale"] for name, plan in plans.items()} == {"whole": 20, "short": 4, "torn": 12, "all": 0, "halves": 40}
+             for name in ("whole", "short", "torn", "all", "shreds", "halves", "stays")}
+    assert {name: plan["Sensitivity"] for name, plan in plans.items()} == {
+        "whole": 5, "short": 1, "torn": 3, "all": 0, "shreds": 3, "halves": 10, "stays": 4}
+    assert {name: plan["Noise Scale"] for name, plan in plans.items()} == {
+        "whole": 20, "short": 4, "torn": 12, "all": 0, "shreds": 12, "halves": 40, "stays": 16}
     assert plans["all"]["Mechanism"] == "exact" and plans["all"]["Frames Charged"] == 0
     assert plans["short"]["Frames Charged"] == plans["whole"]["Frames Charged"] == 24  # the camera's own segments, whatever the mask
     told = " ".join(row[0] for row in plaza.rows("EXPLAIN SELECT count(*) FROM plaza_torn"))
     assert 'mask: "torn": an appearance is visible in at most 3 pieces of 1 frames' in told
+    told = " ".join(row[0] for row in plaza.rows("EXPLAIN SELECT count(*) FROM plaza_shreds"))
+    assert "in at most 3 pieces of 2 frames, 3 frames in all, which meet 3 chunks" in told
+    told = " ".join(row[0] for row in plaza.rows("EXPLAIN SELECT count(*) FROM plaza_stays"))
+    assert "in one region an appearance is visible in at most 2 pieces of 1 frames, which meet 2 chunks" in told
 
 
 def test_masks_and_regions_of_one_camera_draw_on_one_budget(plaza: World) -> None:
@@ -234,4 +244,4 @@ def test_a_mask_that_would_show_more_than_the_camera_protects_is_refused(plaza: 
     with pytest.raises(psycopg.Error, match="permission denied"):
         plaza.rows(f"SELECT privid.create_mask('plaza', 'mine', '{{\"{polygon(0, 0, 9, 9)}\"}}', '0s')")
     assert plaza.rows("SELECT name, extract(epoch FROM rho)::float8, pieces FROM privid.masks WHERE camera = 'plaza' ORDER BY 1") == [
-        ("all", 0, 1), ("short", 0.1, 1), ("torn", 0.1, 3)]
+        ("all", 0, 1), ("short", 0.1, 1), ("shreds", 0.2, 3), ("torn", 0.1, 3)]

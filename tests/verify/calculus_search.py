@@ -11,6 +11,7 @@ from typing import Any
 
 import psycopg
 
+from privid import calculus
 from privid.ledger.steps import Step, Use, shares
 from privid.model import Plan
 
@@ -296,7 +297,7 @@ def costs_of(plan: Plan, camera: str) -> list[Step]:
     uses = [use for use in plan.uses if use.table.camera.name == f"verify_{camera}" and use.chunks]
     frames = CAMERAS[camera].frames
     if plan.linear and uses:
-        exact = shares([Use.of(use.table.grid, use.chunks, use.table.r, use.table.pieces, frames) for use in uses], 0, frames)
+        exact = shares([Use.seen(use.table.grid, use.chunks, calculus.views(use)) for use in uses if use.table.r], 0, frames)
         if exact is not None:
             return exact
     return [(lo - frames + 1, hi, Fraction(1)) for use in uses for lo, hi in use.frame_spans()]

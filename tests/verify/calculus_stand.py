@@ -15,7 +15,7 @@ import tempfile
 import threading
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -56,13 +56,21 @@ class Offers:
     """The masks and regions of the tables, each under its table's name."""
 
     def mask(self, camera: str, name: str) -> Mask:
-        frames, pieces = TABLES[name].mask or (0, 1)
-        return Mask(name, Fraction(frames, FPS), pieces, (TABLES[name].strip(3),))
+        promised = TABLES[name].mask
+        assert promised is not None
+        return Mask(name, Fraction(promised.frames, FPS), promised.pieces, (TABLES[name].strip(3),), visible=_seconds(promised.visible))
 
     def regions(self, camera: str, name: str) -> Regions:
         site = TABLES[name]
-        return Regions(name, "hard" if site.hard else "soft", site.straddle,
-                       tuple(Region(region, site.strip(i)) for i, region in enumerate(site.regions)))
+        parts = tuple(Region(region, site.strip(i)) for i, region in enumerate(site.regions))
+        found = Regions(name, "hard" if site.hard else "soft", site.straddle, parts)
+        if site.stays is None:
+            return found
+        return replace(found, rho=_seconds(site.stays.frames), pieces=site.stays.pieces, visible=_seconds(site.stays.visible))
+
+
+def _seconds(frames: int | None) -> Fraction | None:
+    return None if frames is None else Fraction(frames, FPS)
 
 
 @dataclass(frozen=True)

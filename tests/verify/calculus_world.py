@@ -66,6 +66,28 @@ CAMERAS = {"north": Policy(3, 1), "south": Policy(7, 2)}
 
 
 @dataclass(frozen=True)
+class Promise:
+    """What of an event is visible: frames of a piece, how many pieces, and the frames of all of them."""
+
+    frames: int
+    pieces: int
+    visible: int | None = None
+
+    def some(self, rng: random.Random, first: int, frames: int) -> frozenset[int]:
+        """Frames of a segment in which an event is visible that has as much of it as it may."""
+        left, found = self.pieces * self.frames if self.visible is None else self.visible, set[int]()
+        for _ in range(self.pieces):
+            length = min(self.frames, frames, left)
+            if self.visible is not None and length and rng.random() < 0.5:
+                length = rng.randint(1, length)
+            if length:
+                start = first + rng.randint(0, frames - length)
+                found |= set(range(start, start + length))
+                left -= length
+        return frozenset(found)
+
+
+@dataclass(frozen=True)
 class Site:
     """A foreign table: its grid in frames, how many rows a chunk may have, and what of the picture it shows."""
 
@@ -77,10 +99,11 @@ class Site:
     step: int
     max_rows: int
     pad: bool = False
-    mask: tuple[int, int] | None = None  # frames of a visible piece, and how many pieces an event has
+    mask: Promise | None = None
     regions: tuple[str, ...] = ()
     hard: bool = False
     straddle: int = 1
+    stays: Promise | None = None  # what is visible of an event in one region
 
     @cached_property
     def runs(self) -> tuple[tuple[int, str], ...]:
@@ -116,11 +139,14 @@ TABLES = {site.name: site for site in (
     Site("s1", "south", 0, 6, 10, 10, 1),
     Site("s2", "south", 5, 10, 2, 5, 1, pad=True),
     Site("s3", "south", 10, 7, 6, 4, 3),
-    Site("m1", "south", 0, 12, 2, 2, 1, mask=(2, 2)),
-    Site("m2", "south", 4, 8, 3, 2, 2, mask=(3, 1), pad=True),
+    Site("m1", "south", 0, 12, 2, 2, 1, mask=Promise(2, 2)),
+    Site("m2", "south", 4, 8, 3, 2, 2, mask=Promise(3, 1), pad=True),
+    Site("m3", "south", 2, 12, 2, 2, 1, mask=Promise(3, 3, 4)),
     Site("r1", "north", 0, 5, 2, 2, 1, regions=("a", "b"), hard=True),
     Site("r2", "north", 2, 7, 1, 1, 1, regions=("a", "b", "c"), straddle=2),
-    Site("r3", "south", 0, 5, 4, 5, 1, regions=("a", "b"), mask=(2, 1)),
+    Site("r3", "south", 0, 5, 4, 5, 1, regions=("a", "b"), mask=Promise(2, 1)),
+    Site("r4", "south", 0, 10, 1, 2, 1, regions=("a", "b"), hard=True, stays=Promise(2, 3, 3)),
+    Site("r5", "south", 3, 6, 3, 3, 1, regions=("a", "b", "c"), stays=Promise(1, 2), mask=Promise(3, 2, 4)),
 )}
 
 
@@ -132,19 +158,24 @@ def touched(site: Site, first: int, frames: int) -> list[int]:
 
 def visible(rng: random.Random, site: Site, first: int, frames: int) -> frozenset[int]:
     """Runs in which some event in the segment can be seen: where it lies behind a mask and in which regions is for the event to choose."""
-    pieces = [(first, frames)]
-    if site.mask is not None:
-        length = min(site.mask[0], frames)
-        pieces = [(first + rng.randint(0, frames - length), length) for _ in range(site.mask[1])]
-    met = sorted({j for start, length in pieces for j in touched(site, start, length)})
+    shown = frozenset(range(first, first + frames)) if site.mask is None else site.mask.some(rng, first, frames)
     if not site.regions:
-        return frozenset(met)
+        return frozenset(_reading(site, shown))
     width = len(site.regions)
-    if site.hard:
-        own = rng.randrange(width)
-        return frozenset(j * width + own for j in met)
-    most = min(site.straddle, width) if site.size == 1 else width
-    return frozenset(j * width + region for j in met for region in rng.sample(range(width), most))
+    own = rng.randrange(width)
+    by_region = [_reading(site, shown if site.stays is None else shown & site.stays.some(rng, first, frames))
+                 if region == own or not site.hard else set[int]() for region in range(width)]
+    most = min(site.straddle, width) if site.size == 1 and not site.hard else width
+    found = set[int]()
+    for j in set[int]().union(*by_region):
+        there = [region for region in range(width) if j in by_region[region]]
+        found |= {j * width + region for region in rng.sample(there, min(most, len(there)))}
+    return frozenset(found)
+
+
+def _reading(site: Site, frames: Iterable[int]) -> set[int]:
+    """By the definition: the chunks that read one of these frames."""
+    return {j for frame in frames for j in touched(site, frame, 1)}
 
 
 @dataclass(frozen=True)
