@@ -12,7 +12,7 @@ from .algebra import Release
 from .alike import alike_text
 from .certificate import Cells, step
 from .expressions import columns_of
-from .rules import group_cells, group_keys
+from .rules import group_cells, group_keys, listing
 from .tree import position
 
 __all__ = ["groups"]
@@ -45,7 +45,7 @@ def groups(release: Release, evaluate: Evaluate) -> Cells:
             for i, text in zip(places, texts, strict=True):
                 key[i] = text
         keys.append(tuple(key))
-    within = row.key is not None and all(columns_of(e) <= row.key for e in untrusted)
+    within = all(columns_of(e) <= listing.determined(row) for e in untrusted) and row.keyed
     return Cells(tuple(keys), combinations, within, tuple(trusted), derivation)
 
 
