@@ -13,7 +13,7 @@ from .alike import alike_text
 from .certificate import Cells, step
 from .expressions import columns_of
 from .finite import alternatives
-from .rules import group_cells, group_keys
+from .rules import group_cells, group_keys, listing
 from .tree import position
 
 __all__ = ["groups"]
@@ -46,7 +46,7 @@ def groups(release: Release, evaluate: Evaluate) -> Cells:
             for i, text in zip(places, texts, strict=True):
                 key[i] = text
         keys.append(tuple(key))
-    within = row.key is not None and all(columns_of(e) <= row.key for e in untrusted)
+    within = all(columns_of(e) <= listing.determined(row) for e in untrusted) and row.keyed
     return Cells(tuple(keys), combinations, within, tuple(trusted), derivation)
 
 

@@ -20,7 +20,7 @@ from ..functions import names
 from ..tree import Aggregate, Call, Col, Expr, FromPublic, NullTest, position
 from . import inner_aggregates, lookup
 
-__all__ = ["RULE", "certify", "grouped", "matched_only"]
+__all__ = ["RULE", "certify", "determined", "grouped", "matched_only"]
 
 RULE = "listed keys"
 
@@ -39,12 +39,18 @@ def certify(public: FromPublic, below: Certificate, equated: Sequence[tuple[int,
         """Of the rows that have a match."""
         if not below.keyed:
             return replace(one, n=one.tau, sigma=None, ups={})
-        if within:
+        if within and not filtered:
             return replace(one, sigma=None, ups={})
         return replace(one, appear=one.tau, vanish=one.tau, n=2 * one.tau, sigma=None, ups={})
 
     return replace(below, columns=columns, changes=below.each(change), full=False, form=form,
                    kind=Listed(public, None if below.key is None else frozenset(offset + col for col in below.key), within, filtered, loc))
+
+
+def determined(row: Certificate) -> frozenset[int]:
+    """The columns that are functions of the key: its own, and those of the public row that it finds."""
+    own = row.key or frozenset()
+    return own | frozenset(range(1, len(row.kind.public.columns) + 1)) if isinstance(row.kind, Listed) and row.kind.within else own
 
 
 def grouped(keys: Sequence[Expr], aggs: Sequence[Aggregate], below: Certificate, listed: Listed, scope: Scope, form: Any) -> Certificate:
@@ -55,14 +61,15 @@ def grouped(keys: Sequence[Expr], aggs: Sequence[Aggregate], below: Certificate,
                      position=position(listed.loc), detail="The rows of the left side are public; what is joined to them is not.",
                      hint=f'Group by columns of "{listed.public.alias}", and write conditions on the other side into ON.')
     added = not below.keyed
+    bounded = added or listed.within  # a group has the rows that are added, or the keys that change, of no other
 
     def change(name: str, one: Change) -> Change:
         ups = {}
         for j, agg in enumerate(aggs, 1):
-            up = inner_aggregates.ups(agg, below, scope, name, added) if added and _sees_matches(agg, width) else None
+            up = inner_aggregates.ups(agg, below, scope, name, added) if bounded and _sees_matches(agg, width) else None
             if up is not None:
                 ups[len(keys) + j] = up
-        tau = one.tau if added or listed.within else 2 * one.tau
+        tau = one.tau if bounded else 2 * one.tau
         return Change(tau=tau, n=0, sigma=2 * tau, ups=ups)
 
     columns: dict[int, Facts] = {number: replace(scope.facts(key), motion=Motion.STAYS) for number, key in enumerate(keys, 1)}

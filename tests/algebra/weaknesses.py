@@ -148,7 +148,8 @@ WEAKNESSES = [
              _query("count", "FROM (SELECT v FROM @n1@ q UNION ALL SELECT w FROM @n1@ q) q", depth=1)),
     Weakness("union once", "the same table taken for the same relation", _wrap(same, "same_part", lambda found, *_: True, algebra),
              _query("count", "FROM (SELECT v FROM @n1@ q UNION SELECT w FROM @n1@ q) q", depth=1)),
-    Weakness("union once", "conditions overlooked", _instead(same, "_same_source", lambda one, other: same._same_base(one.base, other.base)),
+    Weakness("union once", "conditions overlooked",
+             _instead(same, "_same_source", lambda one, other: same._same_base(one.base, other.base)),
              _query("count", "FROM (SELECT v FROM @n1@ q WHERE chunk < '2026-03-01 06:00:01+00' UNION SELECT v FROM @n1@ q) q", depth=1)),
     Weakness("union once", "UNION ALL taken for UNION", _instead(union_all, "_added", lambda a, b: a),
              _query("count", "FROM (SELECT v FROM @n1@ q UNION ALL SELECT v FROM @n1@ q) q", depth=1)),
@@ -195,6 +196,18 @@ WEAKNESSES = [
     Weakness("listed keys", "half of the rows that change", _wrap(listing, "certify", lambda found, *_: replace(found, changes=found.each(
              lambda one: replace(one, tau=one.tau // 2, n=one.n // 2)))),
              _query([Agg("count", "q.plate")], "FROM (VALUES ('A'), ('B')) AS k(key) LEFT JOIN @n1@ q ON q.plate = k.key", "k.key")),
+    Weakness("listed keys", "a match by what is no part of the key taken for one by the key",
+             _wrap(listing, "certify", lambda found, *_: replace(found, kind=replace(found.kind, within=True))),
+             _query([Agg("count", "q.n")], "FROM (VALUES (1::float8), (2)) AS k(key) LEFT JOIN "
+                    "(SELECT plate, avg(range(v, 0, 10))::float8 AS n FROM @n1@ q GROUP BY plate) q ON q.n = k.key", "k.key", depth=1)),
+    Weakness("listed keys", "a condition on what was found overlooked", _instead(listing, "certify", lambda public, below, equated, filtered,
+             *rest, right=listing.certify: right(public, below, equated, False, *rest)),
+             _query("count", "FROM (VALUES ('A')) AS k(key) LEFT JOIN (SELECT plate, w, count(*) AS n FROM @n1@ q GROUP BY plate, w) q "
+                    "ON q.plate = k.key WHERE q.n = 1", "k.key", depth=1)),
+    Weakness("listed keys", "groups under a listed key that only come, and never go",
+             _wrap(inner_aggregates, "ups", lambda up, *_: None if up is None else (max(up[0], Fraction(0)), up[1])),
+             _query(_sum("range(n, 0, 5)"), "FROM (SELECT k.key, count(q.plate) AS n FROM (VALUES ('A'), ('B')) AS k(key) LEFT JOIN "
+                    "(SELECT plate FROM @n1@ q GROUP BY plate HAVING count(*) = 1) q ON q.plate = k.key GROUP BY k.key) q", depth=2)),
     Weakness("look up", "a public table without a unique key", _instead(lookup, "check_unique", lambda *_: None),
              _query("count", "FROM (SELECT a.plate FROM @n1@ a JOIN tolls t ON t.plate = a.plate) q", depth=1), refused=True),
     Weakness("project", "the key dropped for nothing", lambda patch: patch.setattr(Change, "rebased", lambda one, keyed: replace(

@@ -98,10 +98,10 @@ class Grammar(Relations):
             forms.add("several aggregates")
         if listing is not None:
             key, values = listing
-            where, more = self.where(below, 0.0)
+            where, more = self.where(below, 0.3)
             public, form = self.public_keys(values)
             forms.add(form)
-            body = f"FROM {public} LEFT JOIN {self.source(below, 'q')} ON q.{key} = k.key"
+            body = f"FROM {public} LEFT JOIN {self.source(below, 'q')} ON q.{key} = k.key{where}"
             keys = ["k.keeper" if form == "keys by public table" and self.chance(0.3) else "k.key"]
         else:
             where, more = self.where(below, 0.4, *declared)
