@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any
@@ -30,16 +31,21 @@ _BY_NAME = {c.name: c for c in COLUMNS}
 def table(*, chunks: int = 1440, size: int = 50, step: int | None = None, r: int = 490, k: int = 1, max_rows: int = 3, pad: bool = False,
           fps: int = 10, content: bytes = b"count", name: str = "people", camera: str = "campus", index: int = 0,
           mask_r: int | None = None, pieces: int = 1, regions: Sequence[str] = (), boundary: str = "soft", straddle: int = 2,
-          apart: bool = True) -> Table:
-    """A table over one camera; r is in frames, as is mask_r, what a mask leaves of it."""
+          apart: bool = True, options: Mapping[str, Sequence[Any]] | None = None) -> Table:
+    """A table over one camera; r is in frames, as is mask_r, what a mask leaves of it. Options of columns: two bounds, or keys."""
     step = size if step is None else step
     frames = size + step * max(chunks - 1, 0)
     footage = Footage((VideoFile("street.mp4", "ab" * 32, 0, frames),), Fraction(fps), 64, 48)
     filmed = Camera(camera, "olga", STARTS, Fraction(r, fps), k, Fraction(1), Fraction(1, 10), footage)
     mask = None if mask_r is None else Mask("benches", Fraction(mask_r, fps), pieces, (SQUARE,))
     parts = tuple(Region(part, tuple((x + 8 * i, y) for x, y in SQUARE)) for i, part in enumerate(regions))
-    return Table(index, name, "ana", filmed, Grid(0, chunks, size, step), COLUMNS, Executable("count", content.hex(), content), Fraction(1),
+    return Table(index, name, "ana", filmed, Grid(0, chunks, size, step), _with_options(options or {}), Executable("count", content.hex(), content), Fraction(1),
                  max_rows, pad, mask=mask, regions=Regions("crosswalks", boundary, straddle, parts, apart) if parts else None)
+
+
+def _with_options(options: Mapping[str, Sequence[Any]]) -> tuple[Column, ...]:
+    return tuple(c if c.name not in options else replace(c, bounds=(Fraction(options[c.name][0]), Fraction(options[c.name][1])))
+                 if c.type == "float8" else replace(c, keys=tuple(options[c.name])) for c in COLUMNS)
 
 
 def col(name: str, *, loc: int = -1, rel: int = 1) -> Json:
@@ -105,6 +111,11 @@ def count(value: Json | None = None, **more: Any) -> Json:
 
 def total(value: Json, **more: Any) -> Json:
     return aggregate("sum(numeric)", value, **more)
+
+
+def plain(name: str, value: Json, **more: Any) -> Json:
+    """An aggregate of a float8."""
+    return aggregate(f"{name}(float8)", value, type_="float8", **more)
 
 
 def group(*exprs: Json) -> list[Json]:
