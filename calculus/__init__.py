@@ -6,8 +6,9 @@ explanation (EXPLAIN). A new operator is a rule file, its proof beside it, and i
 
 from .alike import alike
 from .analysis import analyse
+from .exact import exact
 from .explanation import explain
 from .functions import FUNCTIONS
 from .reader import parse_select
 
-__all__ = ["FUNCTIONS", "alike", "analyse", "explain", "parse_select"]
+__all__ = ["FUNCTIONS", "alike", "analyse", "exact", "explain", "parse_select"]

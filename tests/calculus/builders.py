@@ -195,7 +195,8 @@ class TextRows:
 
 def analyse(asked: Json, tables: Sequence[Table], epsilon: Fraction, evaluate: Evaluate) -> Plan:
     """A request, as the engine judges it."""
-    return calculus.analyse(calculus.parse_select(asked["select"]), asked["settings"], tables, epsilon, evaluate, TextRows())
+    return calculus.analyse(calculus.exact(calculus.parse_select(asked["select"]), tables), asked["settings"], tables, epsilon, evaluate,
+                            TextRows())
 
 
 def shift() -> Json:

@@ -37,6 +37,9 @@ def privid(world: World, statement: str) -> dict[str, Any]:
     "SELECT count(DISTINCT kind) FROM {t}",
     "SELECT sum(least(v, 3))::float8, sum(CASE WHEN kind = 'car' THEN v ELSE 2 END)::float8 FROM {t} WHERE v < 9",
     "SELECT sum(m)::float8 FROM (SELECT date_bin('2 seconds', chunk, '2026-03-01 06:00+00') b, max(v) AS m FROM {t} GROUP BY 1) q",
+    "SELECT sum(range(m, 0, 40))::float8, count(*) FROM (SELECT kind, sum(v)::float8 AS m FROM {t} GROUP BY kind HAVING avg(v) > 3 "
+    "ORDER BY stddev_pop(v) LIMIT 5) q",
+    "SELECT avg(range(m, 0, 10))::float8 FROM (SELECT chunk, avg(v)::float8 AS m FROM (SELECT chunk, v FROM {t} WHERE v > 2) p GROUP BY 1) q",
     "SELECT kind, count(*) FROM (SELECT kind FROM {t} UNION ALL SELECT kind FROM {t}) q GROUP BY 1 HAVING count(*) > 0 ORDER BY 1",
 ])
 def test_an_unprotected_release_is_what_one_would_write_by_hand(world: World, statement: str) -> None:
