@@ -108,7 +108,7 @@ def _keys_pass(patch: Patch) -> None:
 
 def _bounds_pass(patch: Patch) -> None:
     """It overlooks low and high, and the inner query adds up what it gets. Either lock alone holds."""
-    right, clamp_of = reading._converter, sum_rule.clamp_of
+    right, clamp_of = reading._converter, clamp.clamp_of
     patch.setattr(reading, "_converter", lambda column: right(replace(column, bounds=None)))
     patch.setattr(sum_rule, "clamp_of", lambda *args: replace(found, collect=None) if (found := clamp_of(*args)) else None)
 

@@ -39,8 +39,8 @@ def table(*, chunks: int = 1440, size: int = 50, step: int | None = None, r: int
     filmed = Camera(camera, "olga", STARTS, Fraction(r, fps), k, Fraction(1), Fraction(1, 10), footage)
     mask = None if mask_r is None else Mask("benches", Fraction(mask_r, fps), pieces, (SQUARE,))
     parts = tuple(Region(part, tuple((x + 8 * i, y) for x, y in SQUARE)) for i, part in enumerate(regions))
-    return Table(index, name, "ana", filmed, Grid(0, chunks, size, step), _with_options(options or {}), Executable("count", content.hex(), content), Fraction(1),
-                 max_rows, pad, mask=mask, regions=Regions("crosswalks", boundary, straddle, parts, apart) if parts else None)
+    return Table(index, name, "ana", filmed, Grid(0, chunks, size, step), _with_options(options or {}),
+                 Executable("count", content.hex(), content), Fraction(1), max_rows, pad, mask=mask, regions=Regions("crosswalks", boundary, straddle, parts, apart) if parts else None)
 
 
 def _with_options(options: Mapping[str, Sequence[Any]]) -> tuple[Column, ...]:

@@ -40,8 +40,9 @@ def test_bounds_are_read_exactly(low: str, high: str, bounds: tuple[Fraction, Fr
 
 @pytest.mark.parametrize(("low", "high", "default", "message"), [
     ("1", "0", "0", 'option "low" of column "x" of foreign table "people" is 1, which is greater than its option "high", 0'),
-    ("0", "NaN", "0", 'invalid value for option "high": "NaN"'), ("-Infinity", "0", "0", "invalid value"), ("0", "1e999", "0", "at most 1e\\+18"),
-    ("0", "1.0000000000000000001e18", "0", "at most 1e\\+18"), ("0", "9" * 5000, "0", "at most 1e\\+18"), ("0", "1/0", "0", "invalid value"),
+    ("0", "NaN", "0", 'invalid value for option "high": "NaN"'), ("-Infinity", "0", "0", "invalid value"),
+    ("0", "1e999", "0", "at most 1e\\+18"), ("0", "1.0000000000000000001e18", "0", "at most 1e\\+18"), ("0", "9" * 5000, "0", "at most 1e\\+18"),
+    ("0", "1/0", "0", "invalid value"),
     ("0", "1/3", "0", "not a multiple of 0.000001"), ("0", "5e-324", "0", "not a multiple of 0.000000000000000001"),
     ("0", "1234567890123.5", "0", "not a multiple of 10"), ("", "1", "0", "invalid value"), ("0x1", "1", "0", "invalid value"),
     ("1", "2", "0", "default of column \"x\" of foreign table \"people\" is 0, but must lie between 1 and 2"),
@@ -68,7 +69,8 @@ def test_a_hint_to_a_default_is_one_that_is_accepted() -> None:
 @pytest.mark.parametrize(("keys", "found"), [
     ("a", ("a",)), ("a,b", ("a", "b")), ("  a ,\tb c\n, d ", ("a", "b c", "d")), ('"a"', ("a",)), ('a,""', ("a", "")),
     ('"a" , " b,c ", "say ""hi"""', ("a", " b,c ", 'say "hi"')), ("a,A,ä,'", ("a", "A", "ä", "'")), ("{a,b}", ("{a", "b}")),
-    ("a,\\,", None), ("", None), (",", None), ("a,", None), (",a", None), ("a,,b", None), ('a"b', None), ('"a', None), ('"a"b', None), ('"a""', None),
+    ("a,\\,", None), ("", None), (",", None), ("a,", None), (",a", None), ("a,,b", None), ('a"b', None), ('"a', None),
+    ('"a"b', None), ('"a""', None),
     ("a,a", None), ('a,"a"', None)])
 def test_keys_stand_between_commas_or_in_quotes(keys: str, found: tuple[str, ...] | None) -> None:
     if found is None:
@@ -103,8 +105,8 @@ def test_keys_of_all_columns_together_are_bounded() -> None:
 
 
 @pytest.mark.parametrize(("column", "message"), [
-    ({"name": "chunk", "type": "timestamptz", "options": {"low": "0"}}, 'column "chunk" of foreign table "people" cannot have option "low"'),
-    ({"name": "region", "type": "text", "options": {"keys": "a"}}, 'column "region" of foreign table "people" cannot have option "keys"'),
+    ({"name": "chunk", "type": "timestamptz", "options": {"low": "0"}}, 'column "chunk" of .* cannot have option "low"'),
+    ({"name": "region", "type": "text", "options": {"keys": "a"}}, 'column "region" of .* cannot have option "keys"'),
     ({"name": "x", "type": "boolean", "default": "f", "options": {"keys": "f"}}, "needs type text, but the column has type boolean"),
     ({"name": "x", "type": "boolean", "default": "f", "options": {"low": "0", "high": "1"}}, "needs type double precision"),
     ({"name": "x", "type": "enum", "type_name": "kind", "labels": ["a"], "default": "a", "options": {"keys": "a"}}, "has type kind"),

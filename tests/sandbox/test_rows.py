@@ -110,10 +110,12 @@ BOUNDED = (Column("n", 1, "float8", "float8", False, 5.0, bounds=(Fraction(-1), 
 
 
 @pytest.mark.parametrize(("printed", "row"), [
-    (b'{"n": 3, "word": "car"}', (3.0, "car")), (b'{"n": 120.0004, "word": ""}', (120.0, "")), (b'{"n": 121, "word": "Car"}', (120.0, "none")),
+    (b'{"n": 3, "word": "car"}', (3.0, "car")), (b'{"n": 120.0004, "word": ""}', (120.0, "")),
+    (b'{"n": 121, "word": "Car"}', (120.0, "none")),
     (b'{"n": -1e308, "word": "car "}', (-1.0, "none")), (b'{"n": 1e999, "word": "\\u0000car"}', (120.0, "car")),
     (b'{"n": -Infinity, "word": "\xc3\xa4"}', (-1.0, "ä")), (b'{"n": NaN, "word": "a\\u0308"}', (5.0, "none")),
-    (b'{"n": null, "word": null}', (5.0, "none")), (b'{"n": "7", "word": 7}', (5.0, "none")), (b'{"n": true, "word": ["car"]}', (5.0, "none")),
+    (b'{"n": null, "word": null}', (5.0, "none")), (b'{"n": "7", "word": 7}', (5.0, "none")),
+    (b'{"n": true, "word": ["car"]}', (5.0, "none")),
     (b"{}", (5.0, "none")), (b"not json", (5.0, "none")), (b'{"n": 5e-324}', (0.0, "none")), (b'{"n": -5e-324}', (0.0, "none")),
     (b'{"n": -0.0}', (0.0, "none")), (b'{"n": 0.0005}', (0.001, "none")), (b'{"n": 0.00049999}', (0.0, "none")),
     (b'{"n": ' + b"9" * 400 + b"}", (120.0, "none")), (b'{"word": "car' + b"r" * 5000 + b'"}', (5.0, "none"))])

@@ -320,4 +320,5 @@ def _touched_up(rng: random.Random, row: Row, palette: Palette) -> Row:
 def copy_text(site: Site, world: int, runs: Iterable[Sequence[Row]]) -> str:
     """Lines for COPY: world, chunk, region, plate, v, w, red, size."""
     return "".join(f"{world}\t{moment}\t{region}\t{plate}\t{v}\t{w}\t{red}\t{size}\n"
-                   for moment, (_, region), rows in zip(site.moments, site.runs, runs, strict=True) for plate, v, w, red, size in site.read(rows))
+                   for moment, (_, region), rows in zip(site.moments, site.runs, runs, strict=True)
+                   for plate, v, w, red, size in site.read(rows))
