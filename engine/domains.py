@@ -66,8 +66,9 @@ def _bounded(column: Column, options: Mapping[str, str], where: str) -> Column:
     default = column.default
     assert isinstance(default, float)
     if not float(low) <= default <= float(high):
+        example = f"DEFAULT {_shown(min(max(low, Fraction(0)), high))}"
         raise InvalidValue(f"default of {where} is {default:g}, but must lie between {options['low']} and {options['high']}, its bounds",
-                           hint=f"It is the value of whatever is no number. Write for example DEFAULT {_shown(min(max(low, Fraction(0)), high))}.")
+                           hint=f"It is the value of whatever is no number. Write for example {example}.")
     return replace(column, bounds=(low, high), default=settler(float(low), float(high))(default))
 
 

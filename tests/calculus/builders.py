@@ -40,7 +40,8 @@ def table(*, chunks: int = 1440, size: int = 50, step: int | None = None, r: int
     mask = None if mask_r is None else Mask("benches", Fraction(mask_r, fps), pieces, (SQUARE,))
     parts = tuple(Region(part, tuple((x + 8 * i, y) for x, y in SQUARE)) for i, part in enumerate(regions))
     return Table(index, name, "ana", filmed, Grid(0, chunks, size, step), _with_options(options or {}),
-                 Executable("count", content.hex(), content), Fraction(1), max_rows, pad, mask=mask, regions=Regions("crosswalks", boundary, straddle, parts, apart) if parts else None)
+                 Executable("count", content.hex(), content), Fraction(1), max_rows, pad, mask=mask,
+                 regions=Regions("crosswalks", boundary, straddle, parts, apart) if parts else None)
 
 
 def _with_options(options: Mapping[str, Sequence[Any]]) -> tuple[Column, ...]:

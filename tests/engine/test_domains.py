@@ -41,8 +41,8 @@ def test_bounds_are_read_exactly(low: str, high: str, bounds: tuple[Fraction, Fr
 @pytest.mark.parametrize(("low", "high", "default", "message"), [
     ("1", "0", "0", 'option "low" of column "x" of foreign table "people" is 1, which is greater than its option "high", 0'),
     ("0", "NaN", "0", 'invalid value for option "high": "NaN"'), ("-Infinity", "0", "0", "invalid value"),
-    ("0", "1e999", "0", "at most 1e\\+18"), ("0", "1.0000000000000000001e18", "0", "at most 1e\\+18"), ("0", "9" * 5000, "0", "at most 1e\\+18"),
-    ("0", "1/0", "0", "invalid value"),
+    ("0", "1e999", "0", "at most 1e\\+18"), ("0", "1.0000000000000000001e18", "0", "at most 1e\\+18"),
+    ("0", "9" * 5000, "0", "at most 1e\\+18"), ("0", "1/0", "0", "invalid value"),
     ("0", "1/3", "0", "not a multiple of 0.000001"), ("0", "5e-324", "0", "not a multiple of 0.000000000000000001"),
     ("0", "1234567890123.5", "0", "not a multiple of 10"), ("", "1", "0", "invalid value"), ("0x1", "1", "0", "invalid value"),
     ("1", "2", "0", "default of column \"x\" of foreign table \"people\" is 0, but must lie between 1 and 2"),
