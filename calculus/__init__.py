@@ -6,10 +6,11 @@ explanation (EXPLAIN). A new operator is a rule file, its proof beside it, and i
 
 from .alike import alike
 from .analysis import analyse
+from .exact import exact
 from .explanation import explain
 from .functions import FUNCTIONS
 from .reader import parse_select
 from .rules.regions import views
 from .show import name_range
 
-__all__ = ["FUNCTIONS", "alike", "analyse", "explain", "name_range", "parse_select", "views"]
+__all__ = ["FUNCTIONS", "alike", "analyse", "exact", "explain", "name_range", "parse_select", "views"]

@@ -106,6 +106,14 @@ def _show_rows(since: str, stdout: bytes, max_rows: int | None) -> None:
         print(f"{since}: {len(lines) - max_rows} more rows than --max-rows were dropped", file=sys.stderr)
 
 
+_STRING = r"'(?:[^']|'')*'"
+#: what stands between commas that are in no string and in no parentheses
+_PART = re.compile(rf"(?:{_STRING}|\((?:{_STRING}|[^()'])*\)|[^,'()])+")
+_OPTION = re.compile(r"(\w+)\s+'((?:[^']|'')*)'")
+_COLUMN = re.compile(rf"(\w+)\s+(text|float8|double precision|boolean|timestamptz)"
+                     rf"(?:\s+OPTIONS\s*\(((?:\s*\w+\s+{_STRING}\s*,?)+)\))?(?:\s+DEFAULT\s+(.+))?", re.I)
+
+
 @dataclass(frozen=True)
 class _Column:
     """A column as the table for Python wants it described."""
@@ -117,14 +125,16 @@ class _Column:
 def _columns(text: str) -> dict[str, _Column]:
     """Columns as CREATE FOREIGN TABLE has them; those that the system fills may stand there and are left out."""
     found: dict[str, _Column] = {}
-    for part in re.split(r",(?=(?:[^']*'[^']*')*[^']*$)", text):  # at commas that stand in no string
-        match = re.fullmatch(r"(\w+)\s+(text|float8|double precision|boolean|timestamptz)(?:\s+DEFAULT\s+(.+))?", part.strip(), re.I)
+    parts = _PART.findall(text)
+    for part in parts if ",".join(parts) == text else [text]:
+        match = _COLUMN.fullmatch(part.strip())
         if not match or (match[2].lower() == "timestamptz" and match[1] != "chunk"):
             raise argparse.ArgumentTypeError(f'"{part.strip()}" is not a column: write a name and text, float8 or boolean')
         if match[1] not in ("chunk", "region"):
             kind = match[2].lower()
-            default = match[3] if match[3] is not None else {"text": "''", "boolean": "false"}.get(kind, "0")
-            found[match[1]] = _Column(kind, {"default": re.sub(r"^'(.*)'$", r"\1", default).replace("''", "'")})
+            default = match[4] if match[4] is not None else {"text": "''", "boolean": "false"}.get(kind, "0")
+            options = {name.lower(): value.replace("''", "'") for name, value in _OPTION.findall(match[3] or "")}
+            found[match[1]] = _Column(kind, {"default": re.sub(r"^'(.*)'$", r"\1", default).replace("''", "'"), **options})
     return found
 
 

@@ -66,8 +66,9 @@ def _bounded(column: Column, options: Mapping[str, str], where: str) -> Column:
     default = column.default
     assert isinstance(default, float)
     if not float(low) <= default <= float(high):
+        example = f"DEFAULT {_shown(min(max(low, Fraction(0)), high))}"
         raise InvalidValue(f"default of {where} is {default:g}, but must lie between {options['low']} and {options['high']}, its bounds",
-                           hint=f"It is the value of whatever is no number. Write for example DEFAULT {_shown(min(max(low, 0), high))}.")
+                           hint=f"It is the value of whatever is no number. Write for example {example}.")
     return replace(column, bounds=(low, high), default=settler(float(low), float(high))(default))
 
 
@@ -121,8 +122,8 @@ def parse_keys(text: str, where: str) -> tuple[str, ...]:
         key, at = _quoted(text, at, where) if quoted else _plain(text, at)
         if (not quoted and (not key or '"' in key)) or text[at:at + 1] not in ("", ","):
             raise InvalidValue(f'option "keys" of {where} cannot be read at character {at + 1}',
-                               hint="Write keys between commas, for example 'car, person'; one with a comma, a double quote or blanks around "
-                                    'it, or an empty one, in double quotes.')
+                               hint="Write keys between commas, for example 'car, person'; one with a comma, a double quote or blanks "
+                                    "around it, or an empty one, in double quotes.")
         if key in found:
             raise InvalidValue(f'option "keys" of {where} has the key "{key}" twice')
         found[key] = None

@@ -82,7 +82,7 @@ class Judge:
             raise InvalidValue(f"privid.epsilon must be positive, but is {text_of(request, 'epsilon')}",
                                hint="Set what each release may consume, for example SET privid.epsilon = 0.1.")
         calculus.name_range(request.get("range"))
-        parsed = calculus.parse_select(select)
+        parsed = calculus.exact(calculus.parse_select(select), tables)
         plan = calculus.analyse(parsed, settings, tables, epsilon, self._room.evaluate(settings),
                                 self._room.public_rows(settings))
         if plan.epsilon:

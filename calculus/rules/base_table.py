@@ -14,7 +14,7 @@ from privid.model import Span, Table, TableUse
 
 from ..certificate import Certificate, Change, Facts, Leaf, Place, Rows, step
 from ..tree import Col
-from . import mask, regions
+from . import column_options, mask, regions
 
 __all__ = ["RULE", "certify", "chunks_touched", "on_chunks", "reaching", "touched_anywhere"]
 
@@ -65,17 +65,14 @@ def on_chunks(use: TableUse, leaf: int, form: Any) -> Certificate:
 
 
 def _columns(table: Table, leaf: int) -> dict[int, Facts]:
-    """Trusted ones come from the chunk; the others from the executable, within the bounds and keys that are enforced where its output is
-    read. None is ever NULL."""
+    """Trusted ones come from the chunk; the others from the executable, as its output is read. None is ever NULL."""
     found = {}
     for c in table.columns:
-        type_ = c.type_name if c.type == "enum" else c.type
         if not c.trusted:
-            low, high = c.bounds or (None, None)
-            found[c.attno] = Facts(type_, nullable=False, low=low, high=high, labels=c.labels if c.keys is None else c.keys)
+            found[c.attno] = column_options.facts(c)
             continue
-        cell = Col(type=type_, rel=0, col=c.attno, name=c.name)
-        found[c.attno] = Facts(type_, Place.CELL, nullable=False, cells={leaf: cell})
+        cell = Col(type=c.type, rel=0, col=c.attno, name=c.name)
+        found[c.attno] = Facts(c.type, Place.CELL, nullable=False, cells={leaf: cell})
     return found
 
 
@@ -87,6 +84,6 @@ def certify(table: Table, leaf: int, form: Any) -> Certificate:
     says = (f"a segment of {table.camera.r} frames meets at most {m} chunks ({table.grid.size} frames every {table.grid.step}), "
             f"{reach(table.camera.r)} of the {table.grid.count} in the window, with {'exactly' if table.pad else 'at most'} "
             f"{table.max_rows} rows each{' and for each region' if table.regions else ''}")
-    inputs = [*mask.explained(table, reach), *regions.explained(use, reach)]
+    inputs = [*mask.explained(table, reach), *regions.explained(use, reach), *column_options.explained(table)]
     found.derivation.update(step(RULE, f'"{table.name}": {says}', found.bound, inputs))
     return found

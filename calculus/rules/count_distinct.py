@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
 
 from privid.model import Evaluate
 
@@ -32,5 +33,20 @@ def bound(agg: Aggregate, row: Certificate, scope: Scope, cells: Cells, group: S
         cells = replace(cells, within_key=once.keyed)
     whole = replace(agg, args=(), star=True, distinct=False)
     found = count.bound(whole, once, Scope.of(once), cells)
-    says = f"{show.aggregate(agg)} counts distinct rows"
-    return replace(found, linear=once.linear, derivation=step(RULE, says, found.derivation["bound"], [once.derivation]))
+    says, labels = f"{show.aggregate(agg)} counts distinct rows", _labels(value, scope)
+    if labels is None or all(one <= labels * len(cells.keys) for one in found.by_camera.values()):
+        return replace(found, linear=once.linear, derivation=step(RULE, says, found.derivation["bound"], [once.derivation]))
+    most = labels * len(cells.keys)
+    by_camera = {name: min(one, Fraction(most)) for name, one in found.by_camera.items()}
+    says += f", and there are at most {labels} values in each of {len(cells.keys)} groups"
+    derivation = step(RULE, says, f"delta={show.number(sum(by_camera.values(), Fraction(0)))}", [once.derivation])
+    # not in proportion to the chunks a segment meets: one chunk may change all that there is to change
+    return replace(found, by_camera=by_camera, linear=False, derivation=derivation)
+
+
+def _labels(value: Expr, scope: Scope) -> int | None:
+    """How many values there are, where they are declared; NULL is not counted."""
+    if value.type == "boolean":
+        return 2
+    labels = scope.facts(value).labels
+    return None if labels is None else len(labels)

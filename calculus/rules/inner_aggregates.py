@@ -43,10 +43,14 @@ def describe(agg: Aggregate, below: Certificate, scope: Scope, monotone: bool) -
         raise NoRule(f"{show.aggregate(agg)} has no rule in a subquery without a range", position=position(agg.loc),
                      detail="A sum of float8 depends on the order of its rows, and with it which rows a condition keeps.",
                      hint=f"Write {name}({show.in_range(show.expression(agg.args[0]), 'low', 'high')}), for example "
-                          f"{name}({show.in_range(show.expression(agg.args[0]), 0, 10)}).")
+                          f"{name}({show.in_range(show.expression(agg.args[0]), *_bounds_of(value))}).")
     if name == "avg":
         return replace(_among(agg, value, below), grid=None)
     return Facts(agg.type, grid=value.grid if name == "sum" else None, motion=motion)
+
+
+def _bounds_of(value: Facts) -> tuple[str, str]:
+    return ("0", "10") if value.low is None or value.high is None else (show.number(value.low), show.number(value.high))
 
 
 def _among(agg: Aggregate, value: Facts, below: Certificate) -> Facts:

@@ -43,6 +43,7 @@ from privid.calculus.rules import (
     variance,
 )
 from privid.calculus.rules import sum as sum_rule
+from privid.sandbox import rows as reading
 from tests.verify.calculus_grammar import Agg, Query
 
 __all__ = ["WEAKNESSES", "Weakness"]
@@ -99,6 +100,19 @@ def _finer(found: Any, *places: int) -> Any:
     return replace(found, parts=tuple(replace(p, unit=p.unit / 2) if i in places else p for i, p in enumerate(found.parts)))
 
 
+def _keys_pass(patch: Patch) -> None:
+    """The reader of output overlooks the option keys."""
+    right = reading._converter
+    patch.setattr(reading, "_converter", lambda column: right(replace(column, keys=None)))
+
+
+def _bounds_pass(patch: Patch) -> None:
+    """It overlooks low and high, and the inner query adds up what it gets. Either lock alone holds."""
+    right, clamp_of = reading._converter, clamp.clamp_of
+    patch.setattr(reading, "_converter", lambda column: right(replace(column, bounds=None)))
+    patch.setattr(sum_rule, "clamp_of", lambda *args: replace(found, collect=None) if (found := clamp_of(*args)) else None)
+
+
 _GROUPED = "FROM (SELECT plate, {agg} AS n FROM @n1@ q GROUP BY plate) q"
 
 WEAKNESSES = [
@@ -118,6 +132,10 @@ WEAKNESSES = [
              _query("count", "FROM @r3@ q WHERE region <> 'c'", "region")),
     Weakness("regions", "events that cross taken for ones that stay", _instead(regions, "stays", lambda table: True),
              _query(_sum("range(n, 0, 1)"), "FROM (SELECT region, count(*) AS n FROM @r2@ q GROUP BY 1) q", depth=1)),
+    Weakness("column options", "a text that is no key is kept, and counted", _keys_pass,
+             _query([Agg("count", "plate", distinct=True)], "FROM @o1@ q")),
+    Weakness("column options", "a text that is no key is kept, and has a group", _keys_pass, _query("count", "FROM @o2@ q", "plate")),
+    Weakness("column options", "a number outside its bounds is kept, and added up", _bounds_pass, _query(_sum("v"), "FROM @o1@ q")),
     Weakness("choose chunks", "the last chunk left out", _wrap(choose_chunks, "spans_of", lambda s, *_: ((s[0][0], s[0][1] - 1),)),
              _query("count", "FROM @n1@ q WHERE chunk < '2026-03-01 06:00:02+00'")),
     Weakness("range", "half as wide", _wrap(sum_rule, "clamp_of", lambda c, *_: replace(c, high=(c.low + c.high) / 2)),
@@ -136,6 +154,9 @@ WEAKNESSES = [
     Weakness("count distinct", "as if it were count(*)",
              lambda patch: patch.setattr(count_distinct, "distinct", SimpleNamespace(certify=lambda columns, row, *_: row)),
              _query([Agg("count", "plate", distinct=True)], "FROM @n3@ q")),
+    Weakness("count distinct", "charged in proportion where the keys are fewer than the rows",
+             _wrap(count_distinct, "bound", lambda found, *_: replace(found, linear=True)),
+             _query([Agg("count", "plate", distinct=True)], "FROM @o2@ q")),
     Weakness("distinct", "the number of rows stays public", _wrap(distinct, "certify", lambda found, columns, below, *_: replace(
              found, changes={name: replace(one, n=below.changes[name].n) for name, one in found.changes.items()})),
              _query("count", "FROM (SELECT DISTINCT plate FROM @n3@ q) q", depth=1)),
@@ -143,6 +164,9 @@ WEAKNESSES = [
              _query("count", "FROM (SELECT plate FROM @n1@ q EXCEPT SELECT plate FROM @n2@ q) q", depth=1)),
     Weakness("intersect", "the right side overlooked", _left_only(intersect),
              _query("count", "FROM (SELECT plate FROM @n1@ q INTERSECT SELECT plate FROM @n2@ q) q", depth=1)),
+    Weakness("union all", "the keys of the left side taken for those of both",
+             _instead(union_all, "_labels", lambda facts: facts[0].labels),
+             _query("count", "FROM (SELECT plate FROM @o1@ q UNION ALL SELECT plate FROM @n1@ q) q", "plate", depth=1), refused=True),
     Weakness("union all", "the right side overlooked",
              _wrap(union_all, "_added", lambda found, a, b: a),
              _query("count", "FROM (SELECT v FROM @n1@ q UNION ALL SELECT w FROM @n1@ q) q", depth=1)),

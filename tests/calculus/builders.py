@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any
@@ -31,8 +32,9 @@ def table(*, chunks: int = 1440, size: int = 50, step: int | None = None, r: int
           fps: int = 10, content: bytes = b"count", name: str = "people", camera: str = "campus", index: int = 0,
           mask_r: int | None = None, pieces: int = 1, regions: Sequence[str] = (), boundary: str = "soft", straddle: int = 2,
           apart: bool = True, visible: int | None = None, region_r: int | None = None, region_pieces: int = 1,
-          region_visible: int | None = None) -> Table:
-    """A table over one camera; r is in frames, as are mask_r, what a mask leaves of it, visible, all of that, and region_r."""
+          region_visible: int | None = None, options: Mapping[str, Sequence[Any]] | None = None) -> Table:
+    """A table over one camera; r is in frames, as are mask_r, what a mask leaves of it, visible, all of that, and region_r. Options of
+    columns: two bounds, or keys."""
     def seconds(frames: int | None) -> Fraction | None:
         return None if frames is None else Fraction(frames, fps)
 
@@ -43,8 +45,13 @@ def table(*, chunks: int = 1440, size: int = 50, step: int | None = None, r: int
     mask = None if mask_r is None else Mask("benches", Fraction(mask_r, fps), pieces, (SQUARE,), visible=seconds(visible))
     parts = tuple(Region(part, tuple((x + 8 * i, y) for x, y in SQUARE)) for i, part in enumerate(regions))
     cut = Regions("crosswalks", boundary, straddle, parts, apart, seconds(region_r), region_pieces, seconds(region_visible))
-    return Table(index, name, "ana", filmed, Grid(0, chunks, size, step), COLUMNS, Executable("count", content.hex(), content), Fraction(1),
-                 max_rows, pad, mask=mask, regions=cut if parts else None)
+    return Table(index, name, "ana", filmed, Grid(0, chunks, size, step), _with_options(options or {}),
+                 Executable("count", content.hex(), content), Fraction(1), max_rows, pad, mask=mask, regions=cut if parts else None)
+
+
+def _with_options(options: Mapping[str, Sequence[Any]]) -> tuple[Column, ...]:
+    return tuple(c if c.name not in options else replace(c, bounds=(Fraction(options[c.name][0]), Fraction(options[c.name][1])))
+                 if c.type == "float8" else replace(c, keys=tuple(options[c.name])) for c in COLUMNS)
 
 
 def col(name: str, *, loc: int = -1, rel: int = 1) -> Json:
@@ -115,6 +122,11 @@ def count(value: Json | None = None, **more: Any) -> Json:
 
 def total(value: Json, **more: Any) -> Json:
     return aggregate("sum(numeric)", value, **more)
+
+
+def plain(name: str, value: Json, **more: Any) -> Json:
+    """An aggregate of a float8."""
+    return aggregate(f"{name}(float8)", value, type_="float8", **more)
 
 
 def group(*exprs: Json) -> list[Json]:
@@ -194,7 +206,8 @@ class TextRows:
 
 def analyse(asked: Json, tables: Sequence[Table], epsilon: Fraction, evaluate: Evaluate) -> Plan:
     """A request, as the engine judges it."""
-    return calculus.analyse(calculus.parse_select(asked["select"]), asked["settings"], tables, epsilon, evaluate, TextRows())
+    return calculus.analyse(calculus.exact(calculus.parse_select(asked["select"]), tables), asked["settings"], tables, epsilon, evaluate,
+                            TextRows())
 
 
 def shift() -> Json:

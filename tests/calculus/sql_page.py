@@ -32,13 +32,14 @@ In brief:
   PostgreSQL that are not volatile and take and give plain values alone: numbers, text, boolean, dates and times, uuid, enums, arrays of
   these. Others, such as those of json, xml and the catalogs, are refused: they can look up and run what another role defined.
 - **GROUP BY in the release**: trusted columns (`chunk`, `region`, functions of them, literals that name a part of a UNION ALL), and keys
-  that the statement declares: `key IN (…)`, `key = ANY (…)`, boolean and enum columns, `VALUES … LEFT JOIN`, a public table `LEFT JOIN`.
+  that the statement or the column declares: `key IN (…)`, `key = ANY (…)`, boolean and enum columns, columns with the option `keys`,
+  `VALUES … LEFT JOIN`, a public table `LEFT JOIN`.
   Every key is in the answer, every time.
 - **GROUP BY in a subquery**: anything; `LIMIT` and `DISTINCT` too.
 - **Aggregates of the release**: `count(*)`, `count(x)`, `count(DISTINCT x)`, and `sum`, `avg`, `variance`, `var_pop`, `var_samp`,
-  `stddev`, `stddev_pop`, `stddev_samp` of a value with bounds: `range(x, low, high)`, a number, a count of a subquery, or
-  CASE, COALESCE, LEAST and GREATEST of such. Arithmetic has none: `range(a + b, low, high)`. `FILTER (WHERE …)` with each.
-  Argmax: `SELECT key … GROUP BY key ORDER BY count(*) DESC LIMIT 1`.
+  `stddev`, `stddev_pop`, `stddev_samp` of a value with bounds: `range(x, low, high)`, a column with the options `low` and `high`, a number,
+  a count of a subquery, or CASE, COALESCE, LEAST and GREATEST of such. Arithmetic has none: `range(a + b, low, high)`. `FILTER (WHERE …)`
+  with each. Argmax: `SELECT key … GROUP BY key ORDER BY count(*) DESC LIMIT 1`.
 - **Aggregates of subqueries**: these and `min`, `max`.
 - **Public answers**, which read nothing and cost nothing: `min` and `max` of a function of `chunk` over whole chunks, keys without
   aggregates (`SELECT DISTINCT hour(chunk) …`, `SELECT kind … GROUP BY kind`), `LIMIT 0`, `WHERE false`.

@@ -58,5 +58,12 @@ def test_with_columns_the_rows_are_those_that_a_table_would_hold(video: Path, tm
         {"chunk": "0:00:01", "level": 20, "name": "b", "seen": False},
         {"chunk": "0:00:02", "level": -1, "name": "it's, none", "seen": False}]
     assert done.returncode == 1 and "0:00:02: the program crashed" in done.stderr
+    columns = """level float8 OPTIONS (low '12', high '15') DEFAULT 13, name text OPTIONS (keys 'none, "a, b"') DEFAULT 'none'"""
+    done = run_privid("try", module, video, "--chunk", "1s", "--timeout", "1s", "--columns", columns, check=False)
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [
+        {"chunk": "0:00:00", "level": 12, "name": "none"}, {"chunk": "0:00:01", "level": 15, "name": "none"},
+        {"chunk": "0:00:02", "level": 13, "name": "none"}]
+    refused = run_privid("try", module, video, "--columns", columns.replace("DEFAULT 13", "DEFAULT 0"), check=False)
+    assert refused.returncode == 1 and "is 0, but must lie between 12 and 15" in refused.stderr
     refused = run_privid("try", module, video, "--columns", "level money", check=False)
     assert refused.returncode == 2 and '"level money" is not a column' in refused.stderr

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 import time
+from fractions import Fraction
 
 import pytest
 from hypothesis import given
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 
 from privid.model import Column
 from privid.sandbox.rows import MAX_LINE_BYTES, MAX_TEXT, default_row, parse_rows
+from privid.udf.grid import grid_step, settler, snap
 
 COLUMNS = (
     Column("chunk", 1, "timestamptz", "timestamptz", True, None),
@@ -100,3 +103,38 @@ def test_whatever_is_printed_gives_rows_of_the_declared_types(stdout: bytes) -> 
         assert "\x00" not in word
         assert isinstance(seen, bool)
         assert kind in ("car", "dog")
+
+
+BOUNDED = (Column("n", 1, "float8", "float8", False, 5.0, bounds=(Fraction(-1), Fraction(120))),
+           Column("word", 2, "text", "text", False, "none", keys=("none", "car", "", "ä")))
+
+
+@pytest.mark.parametrize(("printed", "row"), [
+    (b'{"n": 3, "word": "car"}', (3.0, "car")), (b'{"n": 120.0004, "word": ""}', (120.0, "")),
+    (b'{"n": 121, "word": "Car"}', (120.0, "none")),
+    (b'{"n": -1e308, "word": "car "}', (-1.0, "none")), (b'{"n": 1e999, "word": "\\u0000car"}', (120.0, "car")),
+    (b'{"n": -Infinity, "word": "\xc3\xa4"}', (-1.0, "ä")), (b'{"n": NaN, "word": "a\\u0308"}', (5.0, "none")),
+    (b'{"n": null, "word": null}', (5.0, "none")), (b'{"n": "7", "word": 7}', (5.0, "none")),
+    (b'{"n": true, "word": ["car"]}', (5.0, "none")),
+    (b"{}", (5.0, "none")), (b"not json", (5.0, "none")), (b'{"n": 5e-324}', (0.0, "none")), (b'{"n": -5e-324}', (0.0, "none")),
+    (b'{"n": -0.0}', (0.0, "none")), (b'{"n": 0.0005}', (0.001, "none")), (b'{"n": 0.00049999}', (0.0, "none")),
+    (b'{"n": ' + b"9" * 400 + b"}", (120.0, "none")), (b'{"word": "car' + b"r" * 5000 + b'"}', (5.0, "none"))])
+def test_values_are_within_the_options_of_their_columns(printed: bytes, row: tuple[float, str]) -> None:
+    found, = parse_rows(printed, BOUNDED, 3)
+    assert found == row
+    assert math.copysign(1, float(found[0])) == (1 if row[0] >= 0 else -1)
+
+
+@given(st.one_of(st.floats(), st.text(), st.none(), st.booleans(), st.lists(st.floats()), st.integers()),
+       st.floats(-1e18, 1e18), st.floats(-1e18, 1e18))
+def test_whatever_is_printed_lies_on_the_grid_between_the_bounds(value: object, a: float, b: float) -> None:
+    step = grid_step(*sorted((a, b)))
+    low, high = (snap(bound, step) for bound in sorted((a, b)))
+    step = grid_step(float(low), float(high))
+    column = Column("n", 1, "float8", "float8", False, settler(float(low), float(high))(float(low)), bounds=(low, high))
+    (found,), = parse_rows(json.dumps({"n": value}).encode(), (column,), 1)
+    assert isinstance(found, float)
+    assert float(low) <= found <= float(high)
+    assert (snap(found, step) / step).denominator == 1
+    assert float(snap(found, step)) == found
+    assert math.copysign(1, found) == 1 or found < 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from typing import Any
 
 import psycopg
@@ -14,7 +15,8 @@ from .world import PROGRAM, plan_of
 COLUMNS = ("chunk timestamptz, v float8 OPTIONS (low '0', high '10') DEFAULT 0, kind text OPTIONS (keys 'none, car, person, tram') "
            "DEFAULT 'none', flag boolean DEFAULT false, size world_size DEFAULT 'small'")
 #: the same rows by hand, from a table without options
-BY_HAND = "(SELECT chunk, range(v, 0, 10) AS v, CASE WHEN kind IN ('none', 'car', 'person', 'tram') THEN kind ELSE 'none' END AS kind FROM {t}) q"
+BY_HAND = ("(SELECT chunk, range(v, 0, 10) AS v, CASE WHEN kind IN ('none', 'car', 'person', 'tram') THEN kind ELSE 'none' END AS kind "
+           "FROM {t}) q")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -37,6 +39,10 @@ def privid(world: World, statement: str) -> dict[str, Any]:
     "SELECT count(DISTINCT kind) FROM {t}",
     "SELECT sum(least(v, 3))::float8, sum(CASE WHEN kind = 'car' THEN v ELSE 2 END)::float8 FROM {t} WHERE v < 9",
     "SELECT sum(m)::float8 FROM (SELECT date_bin('2 seconds', chunk, '2026-03-01 06:00+00') b, max(v) AS m FROM {t} GROUP BY 1) q",
+    "SELECT sum(range(m, 0, 40))::float8, count(*) FROM (SELECT kind, sum(v)::float8 AS m FROM {t} GROUP BY kind HAVING avg(v) > 3 "
+    "ORDER BY stddev_pop(v) LIMIT 5) q",
+    "SELECT avg(range(m, 0, 10))::float8 FROM (SELECT chunk, avg(v)::float8 AS m FROM (SELECT chunk, v FROM {t} WHERE v > 2) p "
+    "GROUP BY 1) q",
     "SELECT kind, count(*) FROM (SELECT kind FROM {t} UNION ALL SELECT kind FROM {t}) q GROUP BY 1 HAVING count(*) > 0 ORDER BY 1",
 ])
 def test_an_unprotected_release_is_what_one_would_write_by_hand(world: World, statement: str) -> None:
@@ -63,7 +69,8 @@ def test_plain_aggregates_have_the_noise_of_their_range(world: World, plain: str
 
 def test_groups_by_key_have_the_noise_of_a_list(world: World) -> None:
     found = privid(world, "SELECT kind, count(*), sum(v) FROM bounded_calm GROUP BY kind")
-    wanted = privid(world, "SELECT kind, count(*), sum(range(v, 0, 10)) FROM calm WHERE kind IN ('none', 'car', 'person', 'tram') GROUP BY kind")
+    wanted = privid(world, "SELECT kind, count(*), sum(range(v, 0, 10)) FROM calm WHERE kind IN ('none', 'car', 'person', 'tram') "
+                           "GROUP BY kind")
     assert (found["Sensitivity"], found["Noise Scale"]) == (wanted["Sensitivity"], wanted["Noise Scale"])
 
 
@@ -120,7 +127,8 @@ def test_options_that_change_change_the_release_and_not_its_answer_of_before(wor
     ("ALTER COLUMN v OPTIONS (SET high '9.9999999')", r"not a multiple of 0.00001"),
     ("ALTER COLUMN v OPTIONS (DROP low)", r'option "high" of column "v" of foreign table "strict" needs option "low"'),
     ("ALTER COLUMN v OPTIONS (ADD keys 'a')", r"needs type text, but the column has type double precision"),
-    ("ALTER COLUMN v DROP DEFAULT, ALTER COLUMN v TYPE text, ALTER COLUMN v SET DEFAULT '0'", r'option "low" of .* needs type double precision, but the column has type text'),
+    ("ALTER COLUMN v DROP DEFAULT, ALTER COLUMN v TYPE text, ALTER COLUMN v SET DEFAULT '0'",
+     r'option "low" of .* needs type double precision, but the column has type text'),
     ("ALTER COLUMN kind OPTIONS (SET keys 'car, person')", r'default of column "kind" of foreign table "strict" is not among its keys'),
     ("ALTER COLUMN kind OPTIONS (SET keys 'none, none')", r'has the key "none" twice'),
     ("ALTER COLUMN kind OPTIONS (SET keys 'none,,car')", r"cannot be read at character 6"),
@@ -139,3 +147,19 @@ def test_options_that_cannot_be_kept_are_refused_where_they_are_written(world: W
         world.stack.table("strict", "open_calm", "world", columns=COLUMNS, max_rows="4", timeout="400ms")
     with pytest.raises(psycopg.Error, match=message):
         world.rows(f"ALTER FOREIGN TABLE strict {change}")
+
+
+def test_a_dump_keeps_the_options_and_a_restore_has_them(world: World) -> None:
+    layout = world.stack.layout
+    place = ["-h", str(layout.run), "-p", str(layout.socket_port), "-U", "privid"]
+    dump = subprocess.run(["pg_dump", *place, "-s", "-t", "analyst.bounded_calm", "privid"], capture_output=True, text=True, timeout=60,
+                          check=True).stdout
+    world.rows("CREATE SCHEMA again AUTHORIZATION analyst", user="privid")
+    subprocess.run(["psql", *place, "-X", "-q", "-v", "ON_ERROR_STOP=1", "privid"], text=True, timeout=60, check=True,
+                   input=dump.replace("analyst.bounded_calm", "again.bounded_calm"))
+    options = ("SELECT attname, unnest(attfdwoptions) FROM pg_attribute WHERE attrelid = '{}.bounded_calm'::regclass "
+               "AND attfdwoptions IS NOT NULL ORDER BY 1, 2")
+    assert world.rows(options.format("again")) == world.rows(options.format("analyst")) == [
+        ("kind", "keys=none, car, person, tram"), ("v", "high=10"), ("v", "low=0")]
+    ours, theirs = (privid(world, f"SELECT kind, sum(v) FROM {schema}.bounded_calm GROUP BY 1") for schema in ("again", "analyst"))
+    assert ours["Sensitivity"] == theirs["Sensitivity"] == 160

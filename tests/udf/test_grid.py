@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privid.udf import grid_step, snap
-from privid.udf.grid import LARGEST_BOUND, decimals
+from privid.udf.grid import LARGEST_BOUND, decimals, settler
 
 
 @pytest.mark.parametrize(("low", "high", "step"), [
@@ -52,3 +52,14 @@ def test_halves_go_away_from_zero(value: float, step: Fraction, snapped: Fractio
 
 def test_decimals_are_those_of_the_step() -> None:
     assert [decimals(Fraction(10) ** e) for e in (-18, -6, -1, 0, 3)] == [18, 6, 1, 0, 0]
+
+
+@given(finite, finite, st.floats(allow_nan=False))
+def test_a_settled_value_is_one_that_range_leaves_where_it_is(a: float, b: float, value: float) -> None:
+    low, high = sorted((a, b))
+    step, settled = grid_step(low, high), settler(low, high)(value)
+    wanted = snap(max(low, min(high, value)), step)
+    assert settled == float(wanted)
+    # bounds of columns lie on their grid, so that clamping anew changes nothing; rounding anew never does
+    assert snap(settled, step) == wanted
+    assert settler(float(snap(low, step)), float(snap(high, step)))(settled) == settled

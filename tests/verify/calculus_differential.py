@@ -93,11 +93,11 @@ class Differential:
             self.stack.run("SELECT privid.create_regions('verify_open', %s, %s)", site.name, json.dumps(shapes), user="owner")
         options = {**site.options, "executable": f"verify_{site.name}", "timeout": "400ms"}
         listed = ", ".join(f'"{name}" \'{value}\'' for name, value in options.items())
-        connection.execute(f"CREATE FOREIGN TABLE open.{site.name} ({COLUMNS}) SERVER verify_open OPTIONS ({listed})".encode())
+        connection.execute(f"CREATE FOREIGN TABLE open.{site.name} ({site.columns}) SERVER verify_open OPTIONS ({listed})".encode())
         connection.execute(f"CREATE TABLE plain.{site.name} ({COLUMNS})".encode())
         with connection.cursor() as cursor:
             cursor.executemany(f"INSERT INTO plain.{site.name} VALUES (%s, %s, %s, %s, %s, %s, %s)".encode(),
-                               [(*run, *row) for run, output in zip(runs, rows, strict=True) for row in output])
+                               [(*run, *row) for run, output in zip(runs, rows, strict=True) for row in site.read(output)])
 
     def close(self) -> None:
         self.connection.close()

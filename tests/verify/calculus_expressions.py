@@ -18,6 +18,7 @@ PLATES = ("A", "B", "C", "D", "Z")
 class Col:
     name: str
     kind: str  # text, num, bool, enum, time, bin (a public function of chunk), gap (an interval)
+    declared: bool = False  # its options bound it
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,9 @@ class Expressions:
                        f"greatest({a}, {b})"))
 
     def ranged(self, rel: Rel) -> str:
+        plain = [c.name for c in rel.of("num") if c.declared]
+        if plain and self.chance(0.4):
+            return self.rng.choice((*plain * 3, f"least({plain[0]}, 3)", f"CASE WHEN {self.condition(rel)} THEN {plain[0]} ELSE 2 END"))
         lo, hi = self.rng.choice(RANGES)
         value = self.number(rel)
         if self.chance(0.12):

@@ -127,6 +127,10 @@ class Grammar(Relations):
                 keys.append(c.name)
                 forms.add("release by side")
                 return None
+            if c.declared and self.chance(0.6):
+                keys.append(c.name)
+                forms.add("keys by option")
+                return None
             if not keys and self.chance(0.2):
                 return c.name, values
             listed = ", ".join(f"'{x}'" for x in values)

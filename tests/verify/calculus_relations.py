@@ -17,6 +17,7 @@ __all__ = ["TABLE", "Relations"]
 TABLE = re.compile(r"@(\w+)@")
 
 BASE = (Col("chunk", "time"), Col("plate", "text"), Col("v", "num"), Col("w", "num"), Col("red", "bool"), Col("size", "enum"))
+BOUNDED = tuple(Col(c.name, c.kind, c.name in ("plate", "v")) for c in BASE)
 #: trusted, like a bin of time
 REGION = Col("region", "bin")
 
@@ -39,9 +40,9 @@ class Relations(Expressions):
         name = self.rng.choice(list(self.tables))
         site = TABLES[name]
         stride = "+" if site.step > site.size else "-" if site.step < site.size else "0"
-        views = (("pad", site.pad), ("mask", site.mask), ("regions", site.regions))
+        views = (("pad", site.pad), ("mask", site.mask), ("regions", site.regions), ("column options", site.bounded))
         forms = {"table", f"stride {stride}", *(form for form, there in views if there)}
-        return Rel(f"@{name}@", (REGION, *BASE) if site.regions else BASE, frozenset(forms))
+        return Rel(f"@{name}@", (REGION, *BASE) if site.regions else BOUNDED if site.bounded else BASE, frozenset(forms))
 
     def relation(self, depth: int) -> Rel:
         if depth == 0:

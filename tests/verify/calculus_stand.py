@@ -41,7 +41,7 @@ from privid.video.chunking import make_grid
 
 from .calculus_claims import Claim
 from .calculus_inner import InnerTruth
-from .calculus_world import CAMERAS, COLUMNS, FPS, FRAMES, KIND, PUBLIC, SIZES, STARTS, TABLES
+from .calculus_world import CAMERAS, FPS, FRAMES, KIND, PUBLIC, SIZES, STARTS, TABLES
 
 __all__ = ["Claim", "Explainer", "Stand", "own_postgres"]
 
@@ -263,7 +263,7 @@ class Stand:
                 connection.execute(statement.encode())
             for site in TABLES.values():
                 connection.execute(sql.SQL("CREATE FOREIGN TABLE {} ({}) SERVER {} OPTIONS ({})").format(
-                    sql.Identifier(site.name), sql.SQL(COLUMNS), sql.Identifier(f"verify_{site.camera}"), _options(site.options)))
+                    sql.Identifier(site.name), sql.SQL(site.columns), sql.Identifier(f"verify_{site.camera}"), _options(site.options)))
 
     def new_worlds(self, number: int) -> int:
         """The first of so many numbers under which no rows are."""

@@ -12,8 +12,13 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from functools import cached_property
+from json import dumps
 from typing import TypeVar
+
+from privid.model import Column
+from privid.sandbox.rows import parse_rows
 
 __all__ = ["CAMERAS", "COLUMNS", "FPS", "FRAMES", "KIND", "PLATES", "PUBLIC", "SIZES", "STARTS", "TABLES", "Pair", "Row", "Site", "Words",
            "World", "copy_text", "fresh_pair", "mutated", "touched", "visible"]
@@ -32,6 +37,12 @@ World = dict[str, tuple[tuple[Row, ...], ...]]
 KIND = "verify_size"
 COLUMNS = (f"chunk timestamptz, region text, plate text DEFAULT '', v float8 DEFAULT 0, w float8 DEFAULT 0, red boolean DEFAULT false, "
            f"size {KIND} DEFAULT 'small'")
+
+#: of a table whose columns have options: what its rows may have, and how the reader of output is told
+BOUNDS, KEYS = (Fraction(-5), Fraction(30)), ("", "A", "B", "C")
+OPTIONS_COLUMNS = COLUMNS.replace("plate text", """plate text OPTIONS (keys '"", A, B, C')""").replace(
+    "v float8", f"v float8 OPTIONS (low '{BOUNDS[0]}', high '{BOUNDS[1]}')")
+_READ = (Column("plate", 3, "text", "text", False, "", keys=KEYS), Column("v", 4, "float8", "float8", False, 0.0, bounds=BOUNDS))
 
 PLATES = ("A", "B", "C", "D", "E", "F")
 NUMBERS = (-100.0, -7.0, -1.0, 0.0, 1.0, 2.0, 3.0, 5.0, 7.5, 10.0, 30.0, 60.0, 100.0)
@@ -104,6 +115,18 @@ class Site:
     hard: bool = False
     straddle: int = 1
     stays: Promise | None = None  # what is visible of an event in one region
+    bounded: bool = False  # its columns have options
+
+    @property
+    def columns(self) -> str:
+        return OPTIONS_COLUMNS if self.bounded else COLUMNS
+
+    def read(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """The rows of a chunk as they are in the table: what the program printed, read by the reader of output."""
+        if not self.bounded:
+            return rows
+        printed = "".join(dumps({"plate": plate, "v": v}) + "\n" for plate, v, *_ in rows).encode()
+        return [(*read, *row[2:]) for read, row in zip(parse_rows(printed, _READ, len(rows)), rows, strict=True)]  # type: ignore[misc]
 
     @cached_property
     def runs(self) -> tuple[tuple[int, str], ...]:
@@ -147,6 +170,8 @@ TABLES = {site.name: site for site in (
     Site("r3", "south", 0, 5, 4, 5, 1, regions=("a", "b"), mask=Promise(2, 1)),
     Site("r4", "south", 0, 10, 1, 2, 1, regions=("a", "b"), hard=True, stays=Promise(2, 3, 3)),
     Site("r5", "south", 3, 6, 3, 3, 1, regions=("a", "b", "c"), stays=Promise(1, 2), mask=Promise(3, 2, 4)),
+    Site("o1", "north", 0, 8, 2, 2, 3, bounded=True),
+    Site("o2", "south", 0, 7, 5, 5, 2, bounded=True, pad=True),
 )}
 
 
@@ -326,4 +351,5 @@ def _touched_up(rng: random.Random, row: Row, palette: Palette) -> Row:
 def copy_text(site: Site, world: int, runs: Iterable[Sequence[Row]]) -> str:
     """Lines for COPY: world, chunk, region, plate, v, w, red, size."""
     return "".join(f"{world}\t{moment}\t{region}\t{plate}\t{v}\t{w}\t{red}\t{size}\n"
-                   for moment, (_, region), rows in zip(site.moments, site.runs, runs, strict=True) for plate, v, w, red, size in rows)
+                   for moment, (_, region), rows in zip(site.moments, site.runs, runs, strict=True)
+                   for plate, v, w, red, size in site.read(rows))
