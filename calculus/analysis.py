@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -13,7 +14,7 @@ from . import show
 from .advice import hints
 from .algebra import Release, build
 from .bounds import draft
-from .canonical import canonical, form_of_expr
+from .canonical import canonical
 from .certificate import Cells, Derivation, Leaf, step
 from .chunks import runs
 from .draft import Draft
@@ -24,9 +25,6 @@ from .sources import Context
 from .tree import Expr, Select
 
 __all__ = ["analyse"]
-
-#: types whose text form depends on settings of the session
-_SETTINGS_TYPES = {"timestamptz", "timestamp", "date", "time", "interval"}
 
 
 def analyse(select: Select, settings: Mapping[str, str], tables: Sequence[Table], epsilon: Fraction, evaluate: Evaluate,
@@ -125,23 +123,12 @@ def _costs(release: Release, drafts: Sequence[Draft], outputs: Sequence[Output])
 
 
 def _canonical(release: Release, cells: Cells, drafts: Sequence[Draft], settings: Mapping[str, Any]) -> str:
-    answer: dict[str, Any] = {"keys": cells.keys, "chunks": [leaf.use.chunks for leaf in release.relation.leaves],
-              "argmax": None if release.argmax is None else [release.argmax.agg, *release.argmax.of],
-              "bounds": [[sorted((name, str(w)) for name, w in one.weights.items()), str(one.step), one.mechanism] for one in drafts]}
-    if any(leaf.use.regions is not None for leaf in release.relation.leaves):
-        answer["regions"] = [leaf.use.regions for leaf in release.relation.leaves]
-    exprs = [*release.group, *(e for a in release.aggs for e in (*a.args, *([a.filter] if a.filter is not None else [])))]
-    moments = _moments([form_of_expr(e) for e in exprs]) or _moments(release.relation.form)
-    return canonical(release.relation.form, release.group, release.aggs, answer, moments, settings)
-
-
-def _moments(form: Any) -> bool:
-    """Does some expression use a value whose text depends on the session's settings?"""
-    if isinstance(form, list):
-        if len(form) == 3 and form[0] in ("Col", "Const") and isinstance(form[1], list):
-            return form[1][0] in _SETTINGS_TYPES
-        return any(_moments(part) for part in form)
-    return False
+    # keys as a set, whatever order the statement lists them in; but of equal scores the first key wins
+    keys = cells.keys if release.argmax is not None else sorted(cells.keys, key=json.dumps)
+    answer: dict[str, Any] = {
+        "keys": keys, "argmax": None if release.argmax is None else [release.argmax.agg, *release.argmax.of],
+        "bounds": [[sorted((name, str(w)) for name, w in one.weights.items()), str(one.step), one.mechanism] for one in drafts]}
+    return canonical(release.relation.form, release.group, release.aggs, answer, settings)
 
 
 def _derivation(drafts: Sequence[Draft], outputs: Sequence[Output], cells: Cells, release: Release) -> Derivation:

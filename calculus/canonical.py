@@ -1,51 +1,56 @@
 """The text of a release without what does not matter: equal text, equal release.
 
-In it: the executable by content, the footage by its extent, the policy, the chunks, the columns that the executable fills (it knows them by
-name), every expression, and, where a trusted column is used, the settings on which its text forms depend.
-Not in it: aliases, positions, object numbers, the statement's own text, epsilon (the ledger adds it).
+In it: the executable by content, the policy, the chunks that are read, the columns that the executable fills (it knows them by
+name), every expression in its normal form (normal.py), and, where a trusted column is used, the settings on which its text forms depend.
+Not in it: conditions on trusted columns that chose the chunks, aliases, positions, object numbers, the statement's own text; nor epsilon,
+noise and the files that chunks come from, which the engine adds to what it compares (engine/identity.py).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from privid.model import Table
+from privid.model import Table, TableUse
 
+from .normal import form_of, normal, normal_aggregate, normal_conditions
 from .tree import Aggregate, Expr
 
-__all__ = ["canonical", "form_of_aggregate", "form_of_expr", "form_of_table", "form_of_view"]
+__all__ = ["canonical", "form_of_aggregate", "form_of_conditions", "form_of_expr", "form_of_scan", "form_of_view"]
 
 #: changes whenever a rule changes what the same text releases
-EDITION = 2
+EDITION = 3
 _SETTINGS = ("TimeZone", "DateStyle", "IntervalStyle")
+#: types whose text form depends on them
+_SETTINGS_TYPES = {"timestamptz", "timestamp", "date", "time", "interval"}
 
 
-def canonical(relation: Any, group: Sequence[Expr], aggs: Sequence[Aggregate], answer: Mapping[str, Any], moments: bool,
+def canonical(relation: Any, group: Sequence[Expr], aggs: Sequence[Aggregate], answer: Mapping[str, Any],
               settings: Mapping[str, Any]) -> str:
-    """`moments`: some trusted column is used."""
-    body = {
-        "edition": EDITION,
-        "relation": relation,
-        "group": [form_of_expr(e) for e in group],
-        "aggs": [form_of_aggregate(a) for a in aggs],
-        "settings": {name: settings.get(name) for name in _SETTINGS} if moments else None,
-        **answer,
-    }
-    return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    body = {"edition": EDITION, "relation": relation, "group": list(map(form_of_expr, group)), "aggs": list(map(form_of_aggregate, aggs))}
+    moments = any(_moments(part) for part in body.values())
+    return json.dumps({**body, "settings": {name: settings.get(name) for name in _SETTINGS} if moments else None, **answer},
+                      sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
-def form_of_table(table: Table) -> dict[str, Any]:
-    camera, footage, grid = table.camera, table.camera.footage, table.grid
+def _moments(form: Any) -> bool:
+    """Does some expression use a value whose text depends on the session's settings?"""
+    if isinstance(form, list):
+        if len(form) == 3 and form[0] in ("Col", "Const") and isinstance(form[1], list):
+            return form[1][0] in _SETTINGS_TYPES
+        return any(_moments(part) for part in form)
+    return False
+
+
+def _form_of_table(table: Table) -> dict[str, Any]:
+    camera, footage = table.camera, table.camera.footage
     return {
         "camera": camera.name, "starts": camera.starts.isoformat(), "rho": str(camera.rho), "k": camera.k,
         "fps": str(footage.fps), "size": [footage.width, footage.height],
-        # not what the files hold: people see this text, and a digest of the video would tell one video from another
-        "files": [[f.first_frame, f.frames] for f in footage.files],
-        "grid": [grid.first, grid.count, grid.size, grid.step],
+        # nothing of the files: people see this text, and a digest of the video would tell one video from another
+        "chunk": [table.grid.size, table.grid.step],
         "executable": table.executable.sha256, "timeout": str(table.timeout), "max_rows": table.max_rows, "pad": table.pad,
         "columns": [[c.attno, c.name, c.type, c.type_name, c.trusted, repr(c.default), c.labels, *c.domain] for c in table.columns],
         **form_of_view(table),
@@ -62,21 +67,24 @@ def form_of_view(table: Table) -> dict[str, Any]:
     return found
 
 
+def form_of_scan(use: TableUse) -> list[Any]:
+    """A table and the runs of it that are read, wherever its window begins and whatever condition chose them: the first frames of each
+    stretch of chunks, and how many there are."""
+    grid = use.table.grid
+    read = [[[grid.frames(lo)[0], hi - lo] for lo, hi in spans] for spans in use.by_region]
+    return ["scan", _form_of_table(use.table), [read[0]] if all(spans == read[0] for spans in read) else read]
+
+
 def form_of_aggregate(agg: Aggregate) -> list[Any]:
-    return [agg.name, agg.star, agg.distinct, agg.type, [form_of_expr(a) for a in agg.args],
-            None if agg.filter is None else form_of_expr(agg.filter)]
+    found = normal_aggregate(agg)
+    return [found.name, found.star, found.distinct, found.type, [form_of(a) for a in found.args],
+            None if found.filter is None else form_of(found.filter)]
+
+
+def form_of_conditions(conditions: Iterable[Expr]) -> list[Any]:
+    """Of conditions that must all hold."""
+    return [form_of(condition) for condition in normal_conditions(conditions)]
 
 
 def form_of_expr(expr: Expr) -> list[Any]:
-    """Kind, the fields that count in comparisons, and the parts."""
-    own = [getattr(expr, name) for name in _own_fields(type(expr))]
-    return [type(expr).__name__, own, [form_of_expr(a) for a in expr.args]]
-
-
-_OWN: dict[type[Expr], tuple[str, ...]] = {}
-
-
-def _own_fields(kind: type[Expr]) -> tuple[str, ...]:
-    if kind not in _OWN:
-        _OWN[kind] = tuple(f.name for f in fields(kind) if f.compare and f.name != "args")
-    return _OWN[kind]
+    return form_of(normal(expr))

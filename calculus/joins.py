@@ -9,7 +9,7 @@ from hashlib import sha256
 
 from privid.errors import NoRule
 
-from .canonical import form_of_expr
+from .canonical import form_of_conditions
 from .certificate import Certificate, Joined
 from .deparse import deparse_numbered
 from .expressions import Scope, columns_of, substitute
@@ -84,7 +84,7 @@ class JoinedRows:
         pairs, extras = _pairs(on, width)
         anti = self.kind is JoinKind.LEFT and not extras and len(where) == 1 and _absent(where[0], pairs)
         left, right = self.left.certify(to_left, 0, context), self.right.certify(to_right, width, context)
-        form = ["join", self.kind, left.form, right.form, [form_of_expr(c) for c in (*on, *where)]]
+        form = ["join", self.kind, left.form, right.form, form_of_conditions(on), form_of_conditions(where)]
         filtered = bool(extras) or bool(where and not anti)
         found = join.certify(left, right, self.kind, pairs, filtered, anti, self.loc, form)
         scope = Scope.of(found, context.probes)
@@ -135,7 +135,7 @@ class LookedUp:
         below = self.side.certify(first, 0, context)
         equated, extras = _equated(on, lambda col: col > width, width)
         scope = Scope.of(below, context.probes)
-        form = ["look up", self.kind, below.form, _public_form(self.public), [form_of_expr(c) for c in on]]
+        form = ["look up", self.kind, below.form, _public_form(self.public), form_of_conditions(on)]
         lookup.check_unique(self.public, [place for place, _ in equated], self.loc, context.public)
         found = lookup.certify(below, self.public, self.kind, equated, extras, scope, self.loc, form)
         if isinstance(found.kind, Joined) and self.kind is JoinKind.INNER:
@@ -168,7 +168,9 @@ class ListedRows:
         own = {width + i: column for i, column in enumerate(_own(self.side), 1)}
         private = [(place, substitute(expr, own)) for place, expr in equated]
         below = self.side.certify(early, width, context)
-        form = ["listed", _public_form(self.public), below.form, [form_of_expr(c) for c in (*self.on, *conditions)]]
+        # conditions on one side alone are in what is left of that side
+        form = ["listed", _public_form(public), below.form, form_of_conditions([*public_only, *both]),
+                form_of_conditions([*of_rows, *mixed])]
         lookup.check_unique(public, [place for place, _ in private], self.loc, context.public)
         found = listing.certify(public, below, private, bool(of_rows or mixed), Scope.of(below, context.probes), self.loc, form)
         scope = Scope.of(found, context.probes)
@@ -208,6 +210,6 @@ def _equated(conditions: Sequence[Expr], is_public: Callable[[int], bool], offse
 
 
 def _public_form(public: FromPublic) -> list[object]:
-    """Its columns, and a digest of its rows: they can be many."""
-    digest = sha256(json.dumps(public.rows, ensure_ascii=True, separators=(",", ":")).encode()).hexdigest()
-    return [[[c.name, c.type, c.labels] for c in public.columns], digest]
+    """The types of its columns, and a digest of its rows, in whatever order they came: they can be many."""
+    rows = sorted(json.dumps(row, ensure_ascii=True, separators=(",", ":")) for row in public.rows)
+    return [[[c.type, c.labels] for c in public.columns], sha256("\n".join(rows).encode()).hexdigest()]

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from privid.errors import NoRule
 from privid.model import Evaluate, PublicRows, Table
 
 from .alike import check_keys
-from .canonical import form_of_aggregate, form_of_expr, form_of_table
+from .canonical import form_of_aggregate, form_of_conditions, form_of_expr, form_of_scan
 from .certificate import Certificate, Joined, Listed
 from .expressions import Scope, columns_of, substitute
 from .rules import base_table, choose_chunks, filter_rows, group_bins, group_rows, having, project, union_all
@@ -96,7 +96,7 @@ def apply(conditions: Sequence[Expr], projected: Sequence[Target], below: Certif
         return below
     for condition in conditions:
         scope.check(condition)
-    form = ["filter", below.form, [form_of_expr(c) for c in conditions]]
+    form = ["filter", below.form, form_of_conditions(conditions)]
     kept = having.certify(conditions, below, scope) if below.keyed else filter_rows.certify(conditions, below)
     return replace(kept, form=form)
 
@@ -109,14 +109,15 @@ class Scanned:
     leaf: int
 
     def finish(self, conditions: Sequence[Expr], projected: Sequence[Target], context: Context) -> Certificate:
-        form: Any = ["scan", form_of_table(self.table)]
-        below = base_table.certify(self.table, self.leaf, form)
+        below = base_table.certify(self.table, self.leaf, None)
         scope = Scope.of(below, context.probes)
         for condition in conditions:
             scope.check(condition, evaluated=True)
         chosen = [c for c in conditions if scope.trusted(c)]
         if chosen:
-            below = choose_chunks.certify(chosen, below, context.evaluate, ["choose", form, [form_of_expr(c) for c in chosen]])
+            below = choose_chunks.certify(chosen, below, context.evaluate, None)
+        # what the conditions chose, and not the conditions: a moving one over the same chunks is the same
+        below = replace(below, form=form_of_scan(below.leaves[0].use))
         return apply([c for c in conditions if not scope.trusted(c)], projected, below, context)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import json
 import secrets
 import time
 from collections.abc import Iterator, Sequence
@@ -29,6 +28,7 @@ from .chunks import ChunkCache, chunk_keys
 from .definitions import Sources, make_camera, make_table
 from .evaluation import Evaluations, Task
 from .handles import Charge, Handle, Scan
+from .identity import in_order, reuse_key
 from .judge import Judge, Judged, text_of
 from .log import Log
 from .programs import OUTCOMES, Programs
@@ -37,9 +37,6 @@ from .timetable import NANO, nanoseconds
 from .wire import Malformed
 
 __all__ = ["Answer", "Desk"]
-
-#: part of every reuse key; changes when equal keys would no longer mean equal releases
-_REUSE = 2
 
 
 @dataclass(frozen=True)
@@ -115,7 +112,7 @@ class Desk:
         seconds = Fraction(end - now, NANO) + judged.allowance
         shown, lines = calculus.explain(plan, frames_charged=frames, budget_remaining=left, slots=slots, seconds=seconds,
                                         allowance=judged.allowance)
-        key = _reuse_key(plan, reads)
+        key = reuse_key(plan, reads)
         before = self._ledger.find_answer(key) if request.get("reuse") is True and plan.reads else None
         shown |= {"Answered Before": before is not None, "Release": self._name_of(key),
                   "Charges": [self._ledger.preview(claim, role) for claim in claims]}
@@ -138,10 +135,11 @@ class Desk:
             rows, _ = noise.answer(plan, [])
             return Answer(rows, "public answer: no row was read, and no epsilon charged", False)
         reads = [self._read(use) for use in plan.uses]
-        key = _reuse_key(plan, reads)
-        if request.get("reuse") is True and (stored := self._ledger.find_answer(key)) is not None:
+        key = reuse_key(plan, reads)
+        stored = self._ledger.find_answer(key) if request.get("reuse") is True else None
+        if stored is not None and (again := in_order(plan, stored.rows)) is not None:
             self._log.write("release reused", release=stored.release)
-            return Answer(stored.rows, f"reused the answer of release {stored.release}, at no charge", True)
+            return Answer(again, f"reused the answer of release {stored.release}, at no charge", True)
         self._evaluations.check()  # before the charge: what is not there computes nothing
         cancel.check()
         release = self._ledger.charge(_claims(plan), ReleaseRecord(
@@ -326,17 +324,6 @@ def _claim(camera: Camera, uses: Sequence[TableUse], plan: Plan) -> Claim:
         return Claim(camera, spans, epsilon)
     return Claim(camera, spans, epsilon,
                  [Use.of(use.table.grid, use.chunks, use.table.r, use.table.pieces, camera.r) for use in uses if use.chunks])
-
-
-def _reuse_key(plan: Plan, reads: Sequence[_Read]) -> str:
-    """Equal for releases that are the same in every respect: form, groups, noise, programs, footage."""
-    digest = hashlib.sha256()
-    for read in reads:
-        digest.update(json.dumps([read.use.table.index, read.use.table.camera.name, read.use.table.pad, read.moments]).encode())
-        digest.update(b"".join(read.keys))
-    digest.update(json.dumps([_REUSE, plan.canonical, str(plan.epsilon), plan.mechanism, plan.keys,
-                              [[o.label, o.type, str(o.step), str(o.scale)] for o in plan.outputs]]).encode())
-    return digest.hexdigest()
 
 
 def _object(request: dict[str, Any], name: str) -> dict[str, Any]:

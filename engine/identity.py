@@ -1,0 +1,67 @@
+"""When two releases are one: the key under which an answer is found again, and its rows as the statement that asks now orders them.
+
+The calculus has put the statement into its normal form (calculus/canonical.py). Here is added what decides the answer beside it: what is
+collected and the noise that is put on it, epsilon, and the runs that are read, each by all that its program could see. Texts that people
+read (labels, positions, the statement itself) take no part.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any, Protocol
+
+from privid.model import Key, Output, Plan, TableUse
+
+__all__ = ["Runs", "in_order", "reuse_key"]
+
+#: part of every key; changes when equal keys would no longer mean equal releases
+_EDITION = 3
+
+
+class Runs(Protocol):
+    """The runs of one table: when each begins, and its key in the chunk cache."""
+
+    @property
+    def use(self) -> TableUse: ...
+    @property
+    def moments(self) -> Sequence[int]: ...
+    @property
+    def keys(self) -> Sequence[bytes]: ...
+
+
+def reuse_key(plan: Plan, reads: Sequence[Runs]) -> str:
+    """Equal for releases that are the same in every respect: form, groups, noise, programs, footage."""
+    digest = hashlib.sha256()
+    for read in reads:
+        digest.update(json.dumps([read.use.table.camera.name, read.use.table.pad, read.moments]).encode())
+        digest.update(b"".join(read.keys))
+    argmax = None if plan.argmax is None else list(plan.argmax)
+    groups = [list(key) for key in plan.keys] if argmax is not None else sorted(([*key] for key in plan.keys), key=json.dumps)
+    digest.update(json.dumps([_EDITION, plan.canonical, str(plan.epsilon), str(plan.mechanism), argmax, groups,
+                              [_output(output, plan) for output in plan.outputs],
+                              [column.as_message() for column in plan.columns]]).encode())
+    return digest.hexdigest()
+
+
+def _output(output: Output, plan: Plan) -> list[Any]:
+    """All that decides a column of the answer, whatever else an output may come to hold: not its words for people."""
+    public = None if output.public is None else sorted(([*key, text] for key, text in zip(plan.keys, output.public, strict=True)),
+                                                       key=json.dumps)
+    return [public, *([name, repr(getattr(output, name))] for name in _DECISIVE)]
+
+
+_DECISIVE = tuple(field.name for field in fields(Output) if field.name not in ("label", "error95", "public"))
+
+
+def in_order(plan: Plan, rows: Sequence[Key]) -> list[Key] | None:
+    """The rows of a stored answer in the order of this plan's keys, by the keys themselves. None if they are not an answer to it."""
+    if plan.argmax is not None:
+        return list(rows)  # the winners, whose order is that of the keys, which are compared in order there
+    width = len(plan.keys[0]) if plan.keys else 0
+    found = {tuple(row[:width]): row for row in rows}
+    if len(found) != len(rows) or found.keys() != set(plan.keys) or any(len(row) != width + len(plan.outputs) for row in rows):
+        return None
+    return [found[key] for key in plan.keys]
