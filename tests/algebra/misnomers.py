@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,7 +11,8 @@ import pytest
 
 from privid.calculus import analysis, canonical, joins, normal, sources
 from privid.calculus.tree import Aggregate, AnyOf, Call, Const, Expr, Logic, NullTest
-from privid.model import TableUse
+from privid.engine import identity
+from privid.model import Plan, TableUse
 
 __all__ = ["MISNOMERS", "Misnomer"]
 
@@ -123,41 +125,26 @@ def _units_left_out(patch: Patch) -> None:
 
 
 def _conditions_of_a_join_after_it(patch: Patch) -> None:
-    right, waiting = joins.form_of_conditions, list[Expr]()
+    """A join names the conditions on its pairs twice: those of ON, then those of WHERE; here all together."""
+    right, waiting = joins.form_of_conditions, list[list[Expr]]()
 
     def wrong(conditions: Iterable[Expr]) -> list[Any]:
-        waiting.extend(conditions)
-        found = right(waiting)
-        return found
+        waiting.append(list(conditions))
+        return right([*waiting.pop(), *waiting.pop()]) if len(waiting) == 2 else []
 
-    def finish(self: Any, *args: Any) -> Any:
-        waiting.clear()
-        return finished(self, *args)
-
-    finished = joins.JoinedRows.finish
-    patch.setattr(joins.JoinedRows, "finish", finish)
     patch.setattr(joins, "form_of_conditions", wrong)
 
 
 def _order_of_keys_left_out(patch: Patch) -> None:
     """Also where the first of equal scores wins."""
-    import privid.engine.identity as identity
-
     right = identity.reuse_key
 
-    def wrong(plan: Any, reads: Any) -> str:
-        return right(replace(plan, keys=tuple(sorted(plan.keys, key=str)), canonical=_sorted_keys(plan.canonical)), reads)
+    def wrong(plan: Plan, reads: Any) -> str:
+        text = json.loads(plan.canonical)
+        sorted_ = json.dumps({**text, "keys": sorted(text["keys"], key=str)}, sort_keys=True)
+        return right(replace(plan, keys=tuple(sorted(plan.keys, key=str)), canonical=sorted_), reads)
 
-    import tests.verify.calculus_identity as search
-
-    patch.setattr(search, "reuse_key", wrong)
-
-
-def _sorted_keys(text: str) -> str:
-    import json
-
-    body = json.loads(text)
-    return json.dumps({**body, "keys": sorted(body["keys"], key=str)}, sort_keys=True)
+    patch.setattr(identity, "reuse_key", wrong)
 
 
 MISNOMERS = tuple(Misnomer(name, make) for name, make in (
