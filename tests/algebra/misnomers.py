@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from privid.calculus import analysis, canonical, joins, normal, sources
-from privid.calculus.tree import Aggregate, AnyOf, Call, Const, Expr, Logic, NullTest
+from privid.calculus.bounds import draft
+from privid.calculus.canonical import form_of_conditions
+from privid.calculus.functions import names
+from privid.calculus.tree import Aggregate, AnyOf, Call, Const, DistinctFrom, Expr, Logic, NullTest
 from privid.engine import identity
 from privid.model import Plan, TableUse
 
@@ -79,9 +82,9 @@ def _distinct_is_unequal(patch: Patch) -> None:
     """As if NULL were a value for <> too."""
     right = normal._Normal._distinct
 
-    def wrong(self: Any, expr: Any) -> Expr:
+    def wrong(self: Any, expr: DistinctFrom) -> Expr:
         found = right(self, expr)
-        types = normal.names(found.fn)[2]
+        types = names(expr.fn)[2]
         return self._compared(Call(type="boolean", fn=f"pg_catalog.<>({types[0]},{types[1]})", args=found.args))  # type: ignore[no-any-return]
 
     patch.setattr(normal._Normal, "_distinct", wrong)
@@ -94,7 +97,7 @@ def _null_tests_alike(patch: Patch) -> None:
     def wrong(self: Any, expr: Expr) -> Expr:
         found = right(self, expr)
         if isinstance(found, Logic) and found.kind == "not" and isinstance(found.args[0], Call):
-            name, types = normal.names(found.args[0].fn)[1:]
+            name, types = names(found.args[0].fn)[1:]
             turned = {"=": "<>", "<": ">=", "<=": ">", ">": "<=", ">=": "<", "<>": "="}.get(name)
             if turned is not None:
                 return replace(found.args[0], fn=f"pg_catalog.{turned}({','.join(types)})")
@@ -106,7 +109,7 @@ def _null_tests_alike(patch: Patch) -> None:
 def _chunks_left_out(patch: Patch) -> None:
     right = canonical.form_of_scan
     patch.setattr(sources, "form_of_scan", lambda use: right(TableUse(use.table, ((0, use.table.grid.count),))))
-    patch.setattr(analysis, "draft", _same_bounds(analysis.draft))
+    patch.setattr(analysis, "draft", _same_bounds(draft))
 
 
 def _regions_left_out(patch: Patch) -> None:
@@ -121,12 +124,12 @@ def _same_bounds(right: Callable[..., Any]) -> Callable[..., Any]:
 
 def _units_left_out(patch: Patch) -> None:
     patch.setattr(normal, "_unit", lambda expr: replace(expr, args=expr.args[1:]))
-    patch.setattr(analysis, "draft", _same_bounds(analysis.draft))
+    patch.setattr(analysis, "draft", _same_bounds(draft))
 
 
 def _conditions_of_a_join_after_it(patch: Patch) -> None:
     """A join names the conditions on its pairs twice: those of ON, then those of WHERE; here all together."""
-    right, waiting = joins.form_of_conditions, list[list[Expr]]()
+    right, waiting = form_of_conditions, list[list[Expr]]()
 
     def wrong(conditions: Iterable[Expr]) -> list[Any]:
         waiting.append(list(conditions))

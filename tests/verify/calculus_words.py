@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from .calculus_world import TABLES, Site
 
@@ -113,22 +113,21 @@ class Words:
                     "GROUP BY 1) z")
         if form == "limit":
             inside, outside = (q.conditions, q.later) if not self.slips() else ((*q.conditions, *q.later), ())
-            return (f"SELECT {self.count()} FROM (SELECT * FROM {q.table}{self.where(inside)} ORDER BY v {rng.choice(('', 'ASC'))} LIMIT 4) z"
+            order = rng.choice(("v", "v ASC"))
+            return (f"SELECT {self.count()} FROM (SELECT * FROM {q.table}{self.where(inside)} ORDER BY {order} LIMIT 4) z"
                     f"{self.where(outside)}")
         if form == "listed":
             keys = ", ".join(f"({key})" for key in self.shuffled(q.listed) if key)
             keys = ", ".join(dict.fromkeys(keys.split(", ")))
             on, later = (q.conditions, q.later) if not self.slips() else (q.conditions[:-1], (*q.later, *q.conditions[-1:]))
             more = "".join(f" AND {self.cond(c)}" for c in on)
-            return (f"SELECT k.key, count(q.v) FROM (VALUES {keys}) k(key) LEFT JOIN {q.table} q ON {self.compared('=', 'q.plate', 'k.key')}"
-                    f"{more}{self.where(later)} GROUP BY 1")
-        on, later = [self.compared(">", "a.v", "b.v")], list[str]()
-        if self.slips():
-            on, later = later, on
-        joined = " AND ".join(self.shuffled([self.compared("=", "a.plate", "b.plate"), *on]) if on else ["a.plate = b.plate"])
-        where = f" WHERE {' AND '.join(later)}" if later else ""
+            equal = self.compared("=", "q.plate", "k.key")
+            return (f"SELECT k.key, count(q.v) FROM (VALUES {keys}) k(key) LEFT JOIN {q.table} q ON {equal}{more}{self.where(later)} "
+                    "GROUP BY 1")
+        more = self.compared(">", "a.v", "b.v")
+        joined, where = (["a.plate = b.plate"], f" WHERE {more}") if self.slips() else ([self.compared("=", "a.plate", "b.plate"), more], "")
         return (f"SELECT sum(range(n, 0, 5)) FROM (SELECT a.plate, count(*) AS n FROM {q.table} a "
-                f"{'LEFT JOIN' if len(q.conditions) % 2 else 'JOIN'} n2 b ON {joined}{where} GROUP BY a.plate) z")
+                f"{'LEFT JOIN' if len(q.conditions) % 2 else 'JOIN'} n2 b ON {' AND '.join(self.shuffled(joined))}{where} GROUP BY a.plate) z")
 
     def plain(self, q: Question, conditions: Sequence[Cond]) -> str:
         rng = self.rng
@@ -142,8 +141,8 @@ class Words:
             case 0:
                 source, above = f"(SELECT * FROM {q.table}{self.where(conditions[:split])}) AS inside", conditions[split:]
             case 1:
-                text = f"WITH w AS (SELECT * FROM {q.table}{self.where(conditions)}) SELECT {wanted} FROM w{self.where((), *declared)}{group}"
-                return text
+                below = f"SELECT * FROM {q.table}{self.where(conditions)}"
+                return f"WITH w AS ({below}) SELECT {wanted} FROM w{self.where((), *declared)}{group}"
             case _:
                 source, above = q.table, conditions
         text = f"SELECT {wanted} FROM {source}{self.where(above, *declared)}{group}"
@@ -230,7 +229,7 @@ class Words:
         begin = datetime.fromisoformat(site.moments[0]) + timedelta(seconds=site.step / 10) * (chunk - 1)
         return (begin + timedelta(seconds=site.step / 10) * self.rng.uniform(0.1, 0.9)).isoformat()
 
-    _words: dict[str, Callable[..., str]] = {
+    _words: ClassVar[dict[str, Callable[..., str]]] = {
         "cmp": compared, "in": _in, "distinct": _distinct, "and": lambda self, parts: self._logic("and", parts),
         "or": lambda self, parts: self._logic("or", parts), "not": _not, "as it is": lambda self, text: text, "region": _region,
         "chunks": _chunks}
