@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any, Protocol
 
 from privid.model import Key, Output, Plan, TableUse
@@ -46,12 +47,13 @@ def reuse_key(plan: Plan, reads: Sequence[Runs]) -> str:
 
 
 def _output(output: Output, plan: Plan) -> list[Any]:
-    """All that decides a column of the answer; not its label."""
+    """All that decides a column of the answer, whatever else an output may come to hold: not its words for people."""
     public = None if output.public is None else sorted(([*key, text] for key, text in zip(plan.keys, output.public, strict=True)),
                                                        key=json.dumps)
-    return [output.type, str(output.mechanism), output.counts, output.spread, list(output.collects), public,
-            *(None if number is None else str(number)
-              for number in (output.step, output.sensitivity, output.scale, output.epsilon, output.low, output.high, *output.scales))]
+    return [public, *([name, repr(getattr(output, name))] for name in _DECISIVE)]
+
+
+_DECISIVE = tuple(field.name for field in fields(Output) if field.name not in ("label", "error95", "public"))
 
 
 def in_order(plan: Plan, rows: Sequence[Key]) -> list[Key] | None:

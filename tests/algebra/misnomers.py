@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,8 +10,12 @@ from typing import Any
 import pytest
 
 from privid.calculus import analysis, canonical, joins, normal, sources
-from privid.calculus.tree import Aggregate, AnyOf, Call, Const, Expr, Logic, NullTest
-from privid.model import TableUse
+from privid.calculus.bounds import draft
+from privid.calculus.canonical import form_of_conditions
+from privid.calculus.functions import names
+from privid.calculus.tree import Aggregate, AnyOf, Call, Const, DistinctFrom, Expr, Logic, NullTest
+from privid.engine import identity
+from privid.model import Plan, TableUse
 
 __all__ = ["MISNOMERS", "Misnomer"]
 
@@ -77,9 +82,9 @@ def _distinct_is_unequal(patch: Patch) -> None:
     """As if NULL were a value for <> too."""
     right = normal._Normal._distinct
 
-    def wrong(self: Any, expr: Any) -> Expr:
+    def wrong(self: Any, expr: DistinctFrom) -> Expr:
         found = right(self, expr)
-        types = normal.names(found.fn)[2]
+        types = names(expr.fn)[2]
         return self._compared(Call(type="boolean", fn=f"pg_catalog.<>({types[0]},{types[1]})", args=found.args))  # type: ignore[no-any-return]
 
     patch.setattr(normal._Normal, "_distinct", wrong)
@@ -92,7 +97,7 @@ def _null_tests_alike(patch: Patch) -> None:
     def wrong(self: Any, expr: Expr) -> Expr:
         found = right(self, expr)
         if isinstance(found, Logic) and found.kind == "not" and isinstance(found.args[0], Call):
-            name, types = normal.names(found.args[0].fn)[1:]
+            name, types = names(found.args[0].fn)[1:]
             turned = {"=": "<>", "<": ">=", "<=": ">", ">": "<=", ">=": "<", "<>": "="}.get(name)
             if turned is not None:
                 return replace(found.args[0], fn=f"pg_catalog.{turned}({','.join(types)})")
@@ -104,7 +109,7 @@ def _null_tests_alike(patch: Patch) -> None:
 def _chunks_left_out(patch: Patch) -> None:
     right = canonical.form_of_scan
     patch.setattr(sources, "form_of_scan", lambda use: right(TableUse(use.table, ((0, use.table.grid.count),))))
-    patch.setattr(analysis, "draft", _same_bounds(analysis.draft))
+    patch.setattr(analysis, "draft", _same_bounds(draft))
 
 
 def _regions_left_out(patch: Patch) -> None:
@@ -119,45 +124,30 @@ def _same_bounds(right: Callable[..., Any]) -> Callable[..., Any]:
 
 def _units_left_out(patch: Patch) -> None:
     patch.setattr(normal, "_unit", lambda expr: replace(expr, args=expr.args[1:]))
-    patch.setattr(analysis, "draft", _same_bounds(analysis.draft))
+    patch.setattr(analysis, "draft", _same_bounds(draft))
 
 
 def _conditions_of_a_join_after_it(patch: Patch) -> None:
-    right, waiting = joins.form_of_conditions, list[Expr]()
+    """A join names the conditions on its pairs twice: those of ON, then those of WHERE; here all together."""
+    right, waiting = form_of_conditions, list[list[Expr]]()
 
     def wrong(conditions: Iterable[Expr]) -> list[Any]:
-        waiting.extend(conditions)
-        found = right(waiting)
-        return found
+        waiting.append(list(conditions))
+        return right([*waiting.pop(), *waiting.pop()]) if len(waiting) == 2 else []
 
-    def finish(self: Any, *args: Any) -> Any:
-        waiting.clear()
-        return finished(self, *args)
-
-    finished = joins.JoinedRows.finish
-    patch.setattr(joins.JoinedRows, "finish", finish)
     patch.setattr(joins, "form_of_conditions", wrong)
 
 
 def _order_of_keys_left_out(patch: Patch) -> None:
     """Also where the first of equal scores wins."""
-    import privid.engine.identity as identity
-
     right = identity.reuse_key
 
-    def wrong(plan: Any, reads: Any) -> str:
-        return right(replace(plan, keys=tuple(sorted(plan.keys, key=str)), canonical=_sorted_keys(plan.canonical)), reads)
+    def wrong(plan: Plan, reads: Any) -> str:
+        text = json.loads(plan.canonical)
+        sorted_ = json.dumps({**text, "keys": sorted(text["keys"], key=str)}, sort_keys=True)
+        return right(replace(plan, keys=tuple(sorted(plan.keys, key=str)), canonical=sorted_), reads)
 
-    import tests.verify.calculus_identity as search
-
-    patch.setattr(search, "reuse_key", wrong)
-
-
-def _sorted_keys(text: str) -> str:
-    import json
-
-    body = json.loads(text)
-    return json.dumps({**body, "keys": sorted(body["keys"], key=str)}, sort_keys=True)
+    patch.setattr(identity, "reuse_key", wrong)
 
 
 MISNOMERS = tuple(Misnomer(name, make) for name, make in (

@@ -6,8 +6,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from privid.engine.identity import reuse_key
+from privid.engine.identity import in_order, reuse_key
+from tests.algebra.misnomers import MISNOMERS
+from tests.verify.calculus_identity import Identities, sought
 from tests.verify.calculus_stand import Stand
+
+#: of the faulty versions, some that a second of search finds; tests/verify/calculus_identity.py looks for all
+QUICK = ("comparisons are turned", "letter case", "every count", "AND is OR", "chunks", "ON is WHERE", "the order of keys")
 
 #: statements that are one release each; what dashboards, BI tools and people make of the same question
 SAME: Sequence[tuple[str, ...]] = (
@@ -108,3 +113,24 @@ def test_the_same_question_in_other_words_is_one_release(stand: Stand, statement
 def test_another_question_is_another_release(stand: Stand, statements: Sequence[str]) -> None:
     found = [identity(stand, statement) for statement in statements]
     assert len(set(found)) == len(statements), [s for s, one in zip(statements, found, strict=True) if found.count(one) > 1]
+
+
+def test_statements_with_one_identity_have_the_same_exact_answers(stand: Stand) -> None:
+    found = Identities(stand, 3).run(200, seconds=60)
+    assert not found.findings, found.findings[0]
+    assert found.compared > 50 and found.shared > 0.6 * found.alike, (found.compared, found.shared, found.alike)
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_normal_form_with_a_mistake_is_found(stand: Stand, name: str) -> None:
+    misnomer = next(misnomer for misnomer in MISNOMERS if misnomer.name.startswith(name))
+    assert sought(stand, misnomer, 1_000, seed=1, seconds=60).findings
+
+
+def test_rows_of_a_stored_answer_are_found_by_their_keys(stand: Stand) -> None:
+    plan = stand.explain("SELECT plate, red, count(*) FROM n1 WHERE plate IN ('B', 'A') GROUP BY 1, 2").plan
+    rows = [(plate, red, f"{plate}{red}") for plate, red in reversed(plan.keys)]
+    assert in_order(plan, rows) == [(*key, "".join(map(str, key))) for key in plan.keys]
+    assert plan.keys[0][0] == "B"
+    for other in (rows[1:], [*rows, rows[0]], [*rows[1:], ("C", "t", "1")], [(*row, "1") for row in rows]):
+        assert in_order(plan, other) is None, "not an answer to this plan"

@@ -13,7 +13,7 @@ from fractions import Fraction
 import psycopg
 import pytest
 
-from privid.engine.identity import reuse_key
+from privid.engine import identity
 from privid.model import Plan
 from privid.udf import noise
 from tests.algebra.misnomers import MISNOMERS, Misnomer
@@ -63,7 +63,7 @@ class Identities:
             claim = self.claim(statement)
             if claim is None:
                 continue
-            key = reuse_key(claim.plan, [])
+            key = identity.reuse_key(claim.plan, [])
             by_identity.setdefault(key, {}).setdefault(claim.inner.query, claim)
             first = first or key
             if slip == 0.0:

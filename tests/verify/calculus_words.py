@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from .calculus_world import TABLES, Site
 
@@ -26,7 +26,7 @@ class Question:
     """What is asked, apart from the words."""
 
     table: str
-    form: str  # plain, groups, join, listed, limit, argmax
+    form: str  # plain, groups, bins, join, listed, limit, argmax
     conditions: tuple[Cond, ...]
     later: tuple[Cond, ...]  # of the level above, where there is one
     keys: tuple[str, ...]
@@ -46,7 +46,7 @@ class Words:
 
     def question(self) -> Question:
         rng = self.rng
-        form = rng.choice(("plain",) * 4 + ("groups", "groups", "join", "join", "listed", "limit", "argmax"))
+        form = rng.choice(("plain",) * 4 + ("groups", "groups", "join", "join", "bins", "listed", "limit", "argmax"))
         table = rng.choice(("n1", "n2", "n3", "s1", "r1", "r2")) if form == "plain" else rng.choice(("n1", "n2", "s3"))
         keys = rng.choice(((), (), ("bin",), ("plate",), ("red",), ("bin", "plate"))) if form == "plain" else ()
         aggs = tuple((rng.choice(("count(*)", "count(*)", "count(v)", "count(nullif(v, 1))", "sum(range(v, 0, 7))", "avg(range(w, 0, 4))")),
@@ -108,29 +108,30 @@ class Words:
             count = self.count()
             return (f"SELECT sum(range(n, 0, 3)) FROM (SELECT plate, {count} AS n FROM {q.table}{self.where(q.conditions)} GROUP BY plate"
                     f"{rng.choice((' HAVING true', ''))}) z WHERE {self.compared('>', 'n', '1')}")
+        if form == "bins":
+            return (f"SELECT sum(range(n, 0, 2)) FROM (SELECT {self.bin(q)}, {self.count()} AS n FROM {q.table}{self.where(q.conditions)} "
+                    "GROUP BY 1) z")
         if form == "limit":
             inside, outside = (q.conditions, q.later) if not self.slips() else ((*q.conditions, *q.later), ())
-            return (f"SELECT {self.count()} FROM (SELECT * FROM {q.table}{self.where(inside)} ORDER BY v {rng.choice(('', 'ASC'))} LIMIT 4) z"
+            order = rng.choice(("v", "v ASC"))
+            return (f"SELECT {self.count()} FROM (SELECT * FROM {q.table}{self.where(inside)} ORDER BY {order} LIMIT 4) z"
                     f"{self.where(outside)}")
         if form == "listed":
             keys = ", ".join(f"({key})" for key in self.shuffled(q.listed) if key)
             keys = ", ".join(dict.fromkeys(keys.split(", ")))
             on, later = (q.conditions, q.later) if not self.slips() else (q.conditions[:-1], (*q.later, *q.conditions[-1:]))
             more = "".join(f" AND {self.cond(c)}" for c in on)
-            return (f"SELECT k.key, count(q.v) FROM (VALUES {keys}) k(key) LEFT JOIN {q.table} q ON {self.compared('=', 'q.plate', 'k.key')}"
-                    f"{more}{self.where(later)} GROUP BY 1")
-        on, later = [self.compared(">", "a.v", "b.v")], list[str]()
-        if self.slips():
-            on, later = later, on
-        joined = " AND ".join(self.shuffled([self.compared("=", "a.plate", "b.plate"), *on]) if on else ["a.plate = b.plate"])
-        where = f" WHERE {' AND '.join(later)}" if later else ""
+            equal = self.compared("=", "q.plate", "k.key")
+            return (f"SELECT k.key, count(q.v) FROM (VALUES {keys}) k(key) LEFT JOIN {q.table} q ON {equal}{more}{self.where(later)} "
+                    "GROUP BY 1")
+        more = self.compared(">", "a.v", "b.v")
+        joined, where = (["a.plate = b.plate"], f" WHERE {more}") if self.slips() else ([self.compared("=", "a.plate", "b.plate"), more], "")
         return (f"SELECT sum(range(n, 0, 5)) FROM (SELECT a.plate, count(*) AS n FROM {q.table} a "
-                f"{'LEFT JOIN' if len(q.conditions) % 2 else 'JOIN'} n2 b ON {joined}{where} GROUP BY a.plate) z")
+                f"{'LEFT JOIN' if len(q.conditions) % 2 else 'JOIN'} n2 b ON {' AND '.join(self.shuffled(joined))}{where} GROUP BY a.plate) z")
 
     def plain(self, q: Question, conditions: Sequence[Cond]) -> str:
         rng = self.rng
-        unit = rng.choice(_UNITS) if self.slips() else q.unit
-        keys = {"bin": f"date_trunc('{''.join(rng.choice((c, c.upper())) for c in unit)}', chunk)", "plate": "plate", "red": "red"}
+        keys = {"bin": self.bin(q), "plate": "plate", "red": "red"}
         declared = [f"plate IN ({', '.join(self.shuffled(q.listed))})"] if "plate" in q.keys else []
         aggs = ", ".join(self.aggregate(text, kept) for text, kept in q.aggs)
         group = f" GROUP BY {', '.join(str(i) for i in range(1, len(q.keys) + 1))}" if q.keys else ""
@@ -140,12 +141,16 @@ class Words:
             case 0:
                 source, above = f"(SELECT * FROM {q.table}{self.where(conditions[:split])}) AS inside", conditions[split:]
             case 1:
-                text = f"WITH w AS (SELECT * FROM {q.table}{self.where(conditions)}) SELECT {wanted} FROM w{self.where((), *declared)}{group}"
-                return text
+                below = f"SELECT * FROM {q.table}{self.where(conditions)}"
+                return f"WITH w AS ({below}) SELECT {wanted} FROM w{self.where((), *declared)}{group}"
             case _:
                 source, above = q.table, conditions
         text = f"SELECT {wanted} FROM {source}{self.where(above, *declared)}{group}"
         return f"SELECT * FROM ({text}) AS outside LIMIT 1000" if rng.random() < 0.2 else text
+
+    def bin(self, q: Question) -> str:
+        unit = self.rng.choice(_UNITS) if self.slips() else q.unit
+        return f"date_trunc('{''.join(self.rng.choice((c, c.upper())) for c in unit)}', chunk)"
 
     def where(self, conditions: Sequence[Cond], *more: str) -> str:
         parts = [*map(self.cond, conditions), *more]
@@ -187,7 +192,7 @@ class Words:
         negated = negated != self.slips()
         if self.slips():
             items = [item for item in items if item != "NULL"] or items
-        items = self.shuffled(items)
+        items = [item.swapcase() if item != "NULL" and self.slips() else item for item in self.shuffled(items)]
         if self.rng.random() < 0.5:
             op, word = ("<>", " AND ") if negated else ("=", " OR ")
             if self.slips():
@@ -200,7 +205,9 @@ class Words:
     def _distinct(self, _op: str, left: str, right: str) -> str:
         if self.rng.random() < 0.5:
             left, right = right, left
-        return f"{left} IS{' NOT' if self.slips() else ''} DISTINCT FROM {right}"
+        if self.slips():
+            return self.rng.choice((f"{left} IS NOT DISTINCT FROM {right}", f"{left} <> {right}"))
+        return f"{left} IS DISTINCT FROM {right}"
 
     def _not(self, inside: Cond) -> str:
         return self.cond(inside) if self.slips() else self.rng.choice(("NOT ", "NOT NOT NOT ")) + self.cond(inside)
@@ -222,7 +229,7 @@ class Words:
         begin = datetime.fromisoformat(site.moments[0]) + timedelta(seconds=site.step / 10) * (chunk - 1)
         return (begin + timedelta(seconds=site.step / 10) * self.rng.uniform(0.1, 0.9)).isoformat()
 
-    _words: dict[str, Callable[..., str]] = {
+    _words: ClassVar[dict[str, Callable[..., str]]] = {
         "cmp": compared, "in": _in, "distinct": _distinct, "and": lambda self, parts: self._logic("and", parts),
         "or": lambda self, parts: self._logic("or", parts), "not": _not, "as it is": lambda self, text: text, "region": _region,
         "chunks": _chunks}

@@ -62,7 +62,8 @@ def panels(rng: random.Random, name: str, number: int, tick: int) -> Iterator[st
     forms = (
         lambda n: f"SELECT {count} FROM {name} WHERE {rng.choice((f'v > {n}', f'{n} < v'))} AND chunk > now() - interval '100 years'{true}",
         lambda n: f"SELECT {count} AS value FROM {name} WHERE {grafana} AND {either} AND v <> {n}",
-        lambda n: f"SELECT date_trunc('{unit}', chunk) AS time, {count} FROM {name} WHERE {grafana} AND v >= {n}{true} GROUP BY 1 ORDER BY 1",
+        lambda n: f"SELECT date_trunc('{unit}', chunk) AS time, {count} FROM {name} WHERE {grafana} AND v >= {n}{true} "
+                  "GROUP BY 1 ORDER BY 1",
         lambda n: f"SELECT kind, {count} FROM {name} WHERE kind IN ({texts}) AND v < {n + 9} GROUP BY kind",
         lambda n: f'SELECT * FROM (SELECT sum(range(x, 0, {n + 1})) AS "SUM(v)" FROM (SELECT v AS x FROM {name} WHERE {grafana}) AS t'
                   f"{rng.choice((' WHERE true', ''))}) AS z LIMIT 1000",
