@@ -20,7 +20,7 @@ import psycopg
 
 from privid.calculus import parse_select
 from privid.engine.blocks import Blocks
-from privid.engine.chunks import ChunkCache, chunk_keys
+from privid.engine.chunks import ChunkCache, series_of
 from privid.engine.evaluator import Evaluator, KeptChunks
 from privid.engine.log import Log
 from privid.engine.room_session import RoomSession
@@ -98,7 +98,7 @@ def reading(room: Room, sessions: RoomPool, place: Path) -> Iterator[Callable[[s
                                     Column("speed", 3, "float8", "float8", False, 0.0)))
     use = TableUse(table, ((0, CHUNKS),))
     moments = chunk_moments(table, (0, CHUNKS))
-    keys = chunk_keys(table, "module", "none", use.runs(), moments)
+    keys = [key for one in series_of(table, "module", "none").stretches(use) for key in one.all_keys()]
     cache = ChunkCache(place / "chunks.db")
     for key in keys:
         cache.put(key, ROWS_PER_CHUNK, "ok", 1, encode_columns(table.untrusted, [(float(i % 100),) for i in range(ROWS_PER_CHUNK)]))

@@ -22,6 +22,8 @@ Span = tuple[int, int]
 Key = tuple[str | None, ...]
 #: neighbouring chunks that have the same values: the first, one past the last, the values
 Run = tuple[int, int, Key]
+#: more chunks that lie apart are not told apart: to say that more was read is always safe
+_APART = 10_000
 #: corners in pixels from the upper left corner of the picture
 Polygon = tuple[tuple[float, float], ...]
 
@@ -285,11 +287,12 @@ class TableUse:
         return sorted((chunk, region) for region, spans in enumerate(self.by_region) for span in spans for chunk in range(*span))
 
     def frame_spans(self) -> list[Span]:
-        """Frames read, merged."""
+        """Frames read, merged. Of very many chunks that lie apart, with the frames between those that follow each other."""
         spans: list[Span] = []
         grid = self.table.grid
+        whole = grid.step <= grid.size or sum(hi - lo for lo, hi in self.chunks) > _APART
         for lo, hi in self.chunks:
-            pieces = [grid.span_frames((lo, hi))] if grid.step <= grid.size else [grid.frames(j) for j in range(lo, hi)]
+            pieces = [grid.span_frames((lo, hi))] if whole else [grid.frames(j) for j in range(lo, hi)]
             for start, stop in pieces:
                 if spans and start <= spans[-1][1]:
                     spans[-1] = (spans[-1][0], max(spans[-1][1], stop))

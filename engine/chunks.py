@@ -11,19 +11,23 @@ import hashlib
 import json
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from privid.model import Table, VideoFile
+from privid.model import Table
 from privid.room.space import free_disk
 from privid.sandbox.runtime import DEFAULT_RUNTIME, runtime_label
 
-__all__ = ["ChunkCache", "Entry", "chunk_keys"]
+from .series import Series, Stretch, parts_of
+
+__all__ = ["ChunkCache", "Entry", "series_of"]
 
 #: changes when entries are laid out, or programs started, in another way
 FORMAT = 1
+#: changes when the table is another
+LAYOUT = 2
 #: bytes that entries may take together, and the share of the disk that is left without them
 _LIMIT, _SHARE = 10 * 1024**3, 4
 _BATCH = 500
@@ -31,8 +35,8 @@ _BATCH = 500
 Entry = tuple[int, bytes]  # rows, encoded columns
 
 
-def chunk_keys(table: Table, kind: str, runtime: str, runs: Iterable[tuple[int, int]], moments: Iterable[int]) -> list[bytes]:
-    """The cache key of each run, a chunk and a region of it; chunks ascend, `moments` is when each begins."""
+def series_of(table: Table, kind: str, runtime: str) -> Series:
+    """Where the runs of a table lie in the cache."""
     camera = table.camera
     shared = hashlib.sha256(json.dumps([
         FORMAT, camera.name, str(camera.footage.fps), camera.footage.width, camera.footage.height,
@@ -40,20 +44,7 @@ def chunk_keys(table: Table, kind: str, runtime: str, runs: Iterable[tuple[int, 
         str(table.timeout), table.max_rows, table.grid.size,
         [[c.name, c.type, c.default, c.labels, *c.domain] for c in table.untrusted],
     ]).encode())
-    views = [_view(table, region) for region in range(len(table.region_names))]
-    files = camera.footage.files
-    keys: list[bytes] = []
-    at = 0  # files that ended before this chunk are never looked at again
-    for (chunk, region), moment in zip(runs, moments, strict=True):
-        first, stop = table.grid.frames(chunk)
-        while at < len(files) and files[at].first_frame + files[at].frames <= first:
-            at += 1
-        seen = [[f.sha256, max(first - f.first_frame, 0), min(stop - f.first_frame, f.frames)]
-                for f in _overlapping(files, at, stop)]
-        digest = shared.copy()
-        digest.update(json.dumps([moment, seen, *views[region]]).encode())
-        keys.append(digest.digest())
-    return keys
+    return Series(table, shared, [_view(table, region) for region in range(len(table.region_names))])
 
 
 def _view(table: Table, region: int) -> list[Any]:
@@ -64,12 +55,6 @@ def _view(table: Table, region: int) -> list[Any]:
     if regions is not None:
         seen.append(["region", regions.parts[region].name, regions.parts[region].shape])
     return seen
-
-
-def _overlapping(files: Sequence[VideoFile], at: int, stop: int) -> Iterator[VideoFile]:
-    while at < len(files) and files[at].first_frame < stop:
-        yield files[at]
-        at += 1
 
 
 class ChunkCache:
@@ -98,9 +83,13 @@ class ChunkCache:
         try:
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = NORMAL")
+            if db.execute("PRAGMA user_version").fetchone() != (LAYOUT,):
+                db.execute("DROP TABLE IF EXISTS chunk")
+                db.execute(f"PRAGMA user_version = {LAYOUT}")
             db.execute("CREATE TABLE IF NOT EXISTS chunk (key BLOB PRIMARY KEY, rows INTEGER NOT NULL, outcome TEXT NOT NULL,"
-                       " weight INTEGER NOT NULL, used INTEGER NOT NULL, body BLOB NOT NULL)")
+                       " weight INTEGER NOT NULL, used INTEGER NOT NULL, body BLOB NOT NULL, place INTEGER NOT NULL)")
             db.execute("CREATE INDEX IF NOT EXISTS chunk_used ON chunk (used, weight)")
+            db.execute("CREATE INDEX IF NOT EXISTS chunk_place ON chunk (substr(key, 1, 32), place)")
             db.execute("SELECT count(*) FROM (SELECT 1 FROM chunk LIMIT 1)").fetchone()
         except sqlite3.DatabaseError:
             db.close()
@@ -146,6 +135,17 @@ class ChunkCache:
                 self._db.execute("COMMIT")
         return found
 
+    def count(self, stretches: Sequence[Stretch]) -> int:
+        """How many of these runs are here, without a look at each of them. Counts as no use."""
+        found = 0
+        for start in range(0, len(stretches), _BATCH):
+            with self._lock:
+                for one in stretches[start:start + _BATCH]:
+                    found += self._db.execute("SELECT count(*) FROM chunk WHERE substr(key, 1, 32) = ? AND place >= ? AND place < ?"
+                                              " AND (place - ?) % ? = 0",
+                                              (one.series, one.place, one.end, one.place, one.step)).fetchone()[0]
+        return found
+
     def get(self, key: bytes) -> Entry | None:
         with self._lock:
             found: Entry | None = self._db.execute("SELECT rows, body FROM chunk WHERE key = ?", (key,)).fetchone()
@@ -156,8 +156,8 @@ class ChunkCache:
         with self._lock:
             self._clock += 1
             (old,) = self._db.execute("SELECT coalesce(sum(weight), 0) FROM chunk WHERE key = ?", (key,)).fetchone()
-            self._db.execute("INSERT OR REPLACE INTO chunk VALUES (?, ?, ?, ?, ?, ?)",
-                             (key, rows, outcome, weight, self._clock, body))
+            self._db.execute("INSERT OR REPLACE INTO chunk VALUES (?, ?, ?, ?, ?, ?, ?)",
+                             (key, rows, outcome, weight, self._clock, body, parts_of(key)[1]))
             self._weight += weight - old
             self._heaviest = max(self._heaviest, self._weight)  # the file does not shrink
             self._evict()

@@ -15,29 +15,28 @@ from typing import Any, Protocol
 
 from privid.model import Key, Output, Plan, TableUse
 
+from .series import Stretch
+
 __all__ = ["Runs", "in_order", "reuse_key"]
 
 #: part of every key; changes when equal keys would no longer mean equal releases
-_EDITION = 3
+_EDITION = 4
 
 
 class Runs(Protocol):
-    """The runs of one table: when each begins, and its key in the chunk cache."""
+    """The runs of one table, and where they lie in the chunk cache, which follows from all that their program could see."""
 
     @property
     def use(self) -> TableUse: ...
     @property
-    def moments(self) -> Sequence[int]: ...
-    @property
-    def keys(self) -> Sequence[bytes]: ...
+    def stretches(self) -> Sequence[Stretch]: ...
 
 
 def reuse_key(plan: Plan, reads: Sequence[Runs]) -> str:
     """Equal for releases that are the same in every respect: form, groups, noise, programs, footage."""
     digest = hashlib.sha256()
     for read in reads:
-        digest.update(json.dumps([read.use.table.camera.name, read.use.table.pad, read.moments]).encode())
-        digest.update(b"".join(read.keys))
+        digest.update(json.dumps([read.use.table.camera.name, read.use.table.pad, [one.as_identity() for one in read.stretches]]).encode())
     argmax = None if plan.argmax is None else list(plan.argmax)
     groups = [list(key) for key in plan.keys] if argmax is not None else sorted(([*key] for key in plan.keys), key=json.dumps)
     digest.update(json.dumps([_EDITION, plan.canonical, str(plan.epsilon), str(plan.mechanism), argmax, groups,

@@ -24,7 +24,7 @@ from privid.udf import noise
 from .allowances import is_slow, margin_of
 from .blocks import Blocks
 from .cancel import Cancel, Cancelled
-from .chunks import ChunkCache, chunk_keys
+from .chunks import ChunkCache, series_of
 from .definitions import Sources, make_camera, make_table
 from .evaluation import Evaluations, Task
 from .handles import Charge, Handle, Scan
@@ -33,6 +33,7 @@ from .judge import Judge, Judged, text_of
 from .log import Log
 from .programs import OUTCOMES, Programs
 from .runner import Runner
+from .series import Stretch
 from .timetable import NANO, nanoseconds
 from .wire import Malformed
 
@@ -56,13 +57,22 @@ class Answer:
 
 @dataclass(frozen=True)
 class _Read:
-    """One table of a release: its runs (chunk and region), where they stand in time, and their keys in the chunk cache."""
+    """One table of a release: where its runs lie in the chunk cache. What there is of each run is computed when it is to run."""
 
     use: TableUse
     kind: Kind
-    runs: list[tuple[int, int]]
-    moments: list[int]
-    keys: list[bytes]
+    stretches: list[Stretch]
+
+    def each(self) -> tuple[list[tuple[int, int]], list[int], list[bytes]]:
+        """Chunk and region of each run in order of time, where it stands in time, and its key in the chunk cache."""
+        table, stretches = self.use.table, self.stretches
+        runs = [(one.chunk + n, one.region) for one in stretches for n in range(one.count)]
+        moments = [moment for one in stretches for moment in chunk_moments(table, (one.chunk, one.chunk + one.count))]
+        keys = [key for one in stretches for key in one.all_keys()]
+        if table.regions is None:
+            return runs, moments, keys
+        order = sorted(range(len(runs)), key=runs.__getitem__)
+        return [runs[n] for n in order], [moments[n] for n in order], [keys[n] for n in order]
 
 
 class Desk:
@@ -89,12 +99,7 @@ class Desk:
 
     def _read(self, use: TableUse) -> _Read:
         kind = self._programs.kind(use.table.executable)
-        runs = use.runs()
-        moments = [moment for span in use.chunks for moment in chunk_moments(use.table, span)]
-        if use.table.regions is not None:
-            begins = dict(zip((chunk for span in use.chunks for chunk in range(*span)), moments, strict=True))
-            moments = [begins[chunk] for chunk, _ in runs]
-        return _Read(use, kind, runs, moments, chunk_keys(use.table, kind.value, self._programs.runtime_id, runs, moments))
+        return _Read(use, kind, series_of(use.table, kind.value, self._programs.runtime_id).stretches(use))
 
     def explain(self, request: dict[str, Any], cancel: Cancel) -> tuple[dict[str, Any], list[str]]:
         """What a release would cost. Nothing is charged, nothing runs."""
@@ -107,7 +112,7 @@ class Desk:
         slots, now = 0, time.monotonic_ns()
         end = now
         for read in reads:
-            count, over = self._runner.forecast(read.use.table, read.keys)
+            count, over = self._runner.forecast(read.use.table, read.stretches)
             slots, end = slots + count, max(end, over)
         seconds = Fraction(end - now, NANO) + judged.allowance
         shown, lines = calculus.explain(plan, frames_charged=frames, budget_remaining=left, slots=slots, seconds=seconds,
@@ -249,8 +254,9 @@ class Desk:
 
     def _submit(self, handle: Handle, reads: Sequence[_Read]) -> None:
         for read in reads:
-            job = self._runner.submit(read.use.table, read.kind, read.runs, read.keys)
-            blocks = Blocks.of(read.use, read.runs, read.moments, read.keys)
+            runs, moments, keys = read.each()
+            job = self._runner.submit(read.use.table, read.kind, runs, keys)
+            blocks = Blocks.of(read.use, runs, moments, keys)
             handle.scans[read.use.table.index] = Scan(read.use, blocks, job)
 
     def scan(self, handle: Handle, table: int) -> Iterator[bytes]:

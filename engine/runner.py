@@ -36,6 +36,7 @@ from .log import Log
 from .reading import reading_time
 from .reserve import directory, reserved
 from .seams import Harvested, LaneLike, Reader
+from .series import Stretch, Stretches
 from .shelf import Shelf
 from .timetable import NANO, Place, nanoseconds
 
@@ -58,6 +59,8 @@ LONG_BOOT = 4 * NANO
 LEAD = NANO // 2
 LONGEST_ALLOWANCE = 5 * NANO
 PIXELS_PER_SECOND = 100_000_000
+#: slots of a forecast that are placed one by one
+PLACES = 10_000
 PROGRAM, FILES, WHOLE = "program", "files", "whole"
 _NOWHERE = Place(0, 0, 1)
 
@@ -117,16 +120,20 @@ class Runner:
             boot = BOOT.get(table.runtime, LONG_BOOT) + children * CHILD
         return LEAD + min(self.pitch(table) // 8, LONGEST_ALLOWANCE) + decoding + boot
 
-    def forecast(self, table: Table, keys: Sequence[bytes]) -> tuple[int, int]:
-        """Slots that these chunks would take now, and when the last would end. Runs and reserves nothing."""
-        known = self._cache.known(keys, touch=False)
-        board = self._board
+    def forecast(self, table: Table, stretches: Sequence[Stretch]) -> tuple[int, int]:
+        """Slots that these runs would take now, and when the last would end. Runs and reserves nothing."""
+        known, wanted, board = self._cache.count(stretches), Stretches(stretches), self._board
         with board.lock:
-            shared = [board.under_way[key] for key in keys if key in board.under_way]
-            count = max(len(keys) - len(known) - len(shared), 0)
+            under_way = list(board.under_way.items())
+        shared = [slot for key, slot in under_way if key in wanted]
+        count = max(sum(one.count for one in stretches) - known - len(shared), 0)
+        pitch, reading = self.pitch(table), reading_time(table)
+        with board.lock:
             now = time.monotonic_ns()
-            places = board.timetable.places(count, self.pitch(table), now + self.lead(table, count))
-        return count, max(now, board.unread.read_by(shared, [(place.end, reading_time(table)) for place in places]))
+            places = board.timetable.places(min(count, PLACES), pitch, now + self.lead(table, count))
+        # from there on every lane has one slot after the other
+        rest = -(-(count - len(places)) // len(self._lanes)) * max(pitch, len(self._lanes) * reading)
+        return count, max(now, board.unread.read_by(shared, [(place.end, reading) for place in places]) + rest)
 
     def read_by(self, jobs: Sequence[Job]) -> int:
         """When all rows of these jobs are there, by the timetable; 0 if they were there all along."""

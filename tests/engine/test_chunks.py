@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from privid.engine.chunks import ChunkCache, chunk_keys
+from privid.engine.chunks import ChunkCache, series_of
 from privid.model import Camera, Column, Executable, Footage, Grid, Mask, Region, Regions, Table, VideoFile
 
 FOOTAGE = Footage((VideoFile("a.mp4", "aa", 0, 100), VideoFile("b.mp4", "bb", 100, 100)), Fraction(10), 64, 48)
@@ -22,7 +22,8 @@ TABLE = Table(0, "people", "ana", CAMERA, Grid(0, 10, 20, 20),
 
 def keys(table: Table, kind: str = "module", runtime: str = "python-1") -> list[bytes]:
     chunks = range(table.grid.count)
-    return chunk_keys(table, kind, runtime, [(chunk, 0) for chunk in chunks], [table.chunk_microseconds(chunk) for chunk in chunks])
+    series = series_of(table, kind, runtime)
+    return [series.key(chunk, 0) for chunk in chunks]
 
 
 def test_equal_definitions_have_equal_keys_and_each_chunk_its_own() -> None:
@@ -53,10 +54,10 @@ def test_what_a_mask_or_region_shows_makes_the_key_and_not_its_policy_or_name() 
         assert not set(masked) & set(keys(replace(TABLE, mask=other)))
     regions = Regions("r", "soft", 1, (Region("a", BOX), Region("b", BOX), Region("a", BOX[:3])))
     cut = replace(TABLE, regions=regions)
-    each = chunk_keys(cut, "module", "python-1", [(0, 0), (0, 1), (0, 2)], [0] * 3)
+    each = [series_of(cut, "module", "python-1").key(0, region) for region in range(3)]
     assert len(set(each)) == 3
     named = replace(cut, regions=replace(regions, name="s", boundary="hard"))
-    assert each == chunk_keys(named, "module", "python-1", [(0, 0), (0, 1), (0, 2)], [0] * 3)
+    assert each == [series_of(named, "module", "python-1").key(0, region) for region in range(3)]
 
 
 def test_a_replaced_file_makes_other_keys_for_its_own_chunks_only() -> None:
