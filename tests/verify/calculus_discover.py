@@ -66,6 +66,8 @@ class Discovery(Searcher):
             new = self.levels.typed.met.note(self.levels.typed.used, claim is not None)
             if claim is None:
                 continue
+            if claim.plan.reads and not any(use.chunks for use in claim.plan.uses):
+                continue  # no chunk is chosen: nothing can change
             shape = _shape(claim.plan.derivation), bool(claim.plan.epsilon)
             new = new or shape not in self._shapes
             self._shapes.add(shape)
@@ -137,7 +139,7 @@ class Discovery(Searcher):
                     return finding, 1.0
                 best.append((ratio, pair))
             best = sorted(best, key=lambda item: -item[0])[:4]
-            if turn == rounds or not claim.plan.reads or (claim.plan.epsilon and not best[0][0] and self.rng.random() < 0.5):
+            if turn == rounds or not claim.plan.reads or (claim.plan.epsilon and not best[0][0] and self.rng.random() < 0.8):
                 break  # what never changes is left early
             pairs = [mutated(self.rng, self.rng.choice(best)[1], tables, self.odd, words) for _ in range(_ROUND)]
         for form in ("all", *query.forms):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from .calculus_grammar import Agg, Query
 from .calculus_tape import Tape, production
-from .calculus_typed import NUMBERS, Column, Typed
+from .calculus_typed import NUMBERS, TEXTS, Column, Typed
 from .calculus_world import KIND, PLATES, TABLES
 from .statements_calls import Calls
 from .statements_literals import LITERALS
@@ -52,7 +52,8 @@ class Levels:
         self.rng, self.calls = rng, calls
         self.typed = Typed(rng, calls)
         self.numbered, self.ctes = 0, list[str]()
-        self._counts = [c for c in calls.aggregates if c.name == "count"]
+        #: the release reads a table itself
+        self.plain = True
         self._extremes = [c for c in calls.aggregates if c.name in ("min", "max")]
         self._sums = [c for c in calls.aggregates if c.name in _SUMS]
 
@@ -71,7 +72,7 @@ class Levels:
         self.typed.place = before
 
     def depth(self) -> int:
-        return self.rng.choice((0, 1, 1, 1, 2, 2, 3))
+        return self.rng.choice((0, 0, 0, 1, 1, 2, 3))
 
     # Values
 
@@ -83,12 +84,11 @@ class Levels:
             cols = self.with_bounds(cols)
         return self.typed.of(kind, cols, depth)
 
-    def with_bounds(self, cols: Sequence[Column]) -> list[Column]:
+    def with_bounds(self, cols: Sequence[Column], *wanted: str) -> list[Column]:
         """Ranges, and choices among constants: two, in the place of other numbers."""
         counts = [c for c in cols if c.type == "int8"]
         found = [c for c in cols if c.type not in NUMBERS] + counts
-        for _ in range(2):
-            kind = self.rng.choice(("numeric", "int4", "int8", "numeric"))
+        for kind in wanted or [self.rng.choice(("numeric", "int4", "int8", "numeric")) for _ in range(2)]:
             if kind == "numeric" and self.chance(0.7):
                 found.append(Column(self.typed.range(self.typed.leaf("float8", cols)), "numeric"))
             else:
@@ -98,11 +98,12 @@ class Levels:
 
     def summand(self, kind: str, cols: Sequence[Column]) -> str:
         """What is added up: with a range, mostly, where its type is that of a range; or made of bounded values."""
-        if kind == "numeric" and self.chance(0.75):
+        if kind == "numeric" and self.chance(0.85):
             return self.typed.range(self.value("float8", cols))
-        if self.chance(0.8):
-            return self.typed.of(kind, self.with_bounds(cols), self.rng.choice((1, 1, 2)))
-        return self.value(kind, cols)
+        pick = self.rng.random()
+        if pick < 0.5:
+            return self.rng.choice([c.text for c in self.with_bounds(cols, kind) if c.type == kind])
+        return self.typed.of(kind, self.with_bounds(cols), self.rng.choice((1, 1, 2))) if pick < 0.9 else self.value(kind, cols)
 
     @production("condition")
     def condition(self, cols: Sequence[Column], place: str) -> str:
@@ -131,7 +132,9 @@ class Levels:
                 return self._filtered(Agg("count", self.value(of, cols), self.chance(0.25)), "int8", cols)
             if kind == "extreme":
                 trusted = [c for c in cols if c.trusted and c.type == "timestamptz"]
-                if trusted and self.chance(0.4 if place == "group" else 0.9):
+                if place == "release" and not (trusted and self.plain) and self.chance(0.95):
+                    return self._filtered(Agg("count"), "int8", cols)
+                if trusted and self.chance(0.4 if place == "group" else 0.95):
                     with self.at("extreme time"):
                         return self._filtered(Agg(self.rng.choice(("min", "max")), self.typed.of("timestamptz", trusted, self.rng.choice(
                             (0, 0, 1, 2)), trusted=True)), "timestamptz", cols, 0.05)
@@ -214,7 +217,7 @@ class Levels:
             text, kind, trusted = self.computed(below.cols, "projection")
             shown.append((text, Column(self.name("x"), kind, trusted)))
         columns = ", ".join(text if text == c.text else f"{text} AS {c.text}" for text, c in shown)
-        return Level(f"SELECT {columns} FROM {self.source(below, 'q')}{self.where(below, 0.5)}", tuple(c for _, c in shown),
+        return Level(f"SELECT {columns} FROM {self.source(below, 'q')}{self.where(below, 0.3)}", tuple(c for _, c in shown),
                      below.forms | {"project"})
 
     def grouped(self, depth: int) -> Level:
@@ -240,7 +243,7 @@ class Levels:
 
     def _over_groups(self, below: Level, keys: dict[str, Column], form: str) -> Level:
         made = self.aggregates(below.cols, tuple(Column(text, c.type, c.trusted) for text, c in keys.items()))
-        where = self.where(below, 0.25)
+        where = self.where(below, 0.15)
         columns = ", ".join(f"{text} AS {c.text}" for text, c in (*keys.items(), *made))
         group = f" GROUP BY {', '.join(keys)}" if keys else ""
         return Level(f"SELECT {columns} FROM {self.source(below, 'q')}{where}{group}{self._having}",
@@ -267,7 +270,7 @@ class Levels:
     def distinct(self, depth: int) -> Level:
         below = self.relation(depth - 1)
         kept = self.some(below.cols, 0.5)
-        return Level(f"SELECT DISTINCT {', '.join(c.text for c in kept)} FROM {self.source(below, 'q')}{self.where(below, 0.3)}",
+        return Level(f"SELECT DISTINCT {', '.join(c.text for c in kept)} FROM {self.source(below, 'q')}{self.where(below, 0.2)}",
                      tuple(kept), below.forms | {"distinct"})
 
     def limited(self, depth: int) -> Level:
@@ -276,8 +279,8 @@ class Levels:
         order = list(kept)
         self.rng.shuffle(order)
         sort = ", ".join(f"{c.text}{self.rng.choice(('', ' DESC'))}" for c in order)
-        offset = f" OFFSET {self.rng.choice((1, 2))}" if self.chance(0.2) else ""
-        return Level(f"SELECT {', '.join(c.text for c in kept)} FROM {self.source(below, 'q')}{self.where(below, 0.3)} ORDER BY {sort} "
+        offset = f" OFFSET {self.rng.choice((1, 2))}" if self.chance(0.03) else ""
+        return Level(f"SELECT {', '.join(c.text for c in kept)} FROM {self.source(below, 'q')}{self.where(below, 0.2)} ORDER BY {sort} "
                      f"LIMIT {self.rng.choice((1, 2, 3, 5, 8))}{offset}", tuple(kept), below.forms | {"limit"})
 
     def combined(self, depth: int) -> Level:
@@ -323,13 +326,13 @@ class Levels:
     def public(self, of: str, alias: str) -> tuple[str, list[Column]]:
         """Public rows with a key of a type and a number: a table, or VALUES with keys that may be equal and written differently."""
         if of == "text" and self.chance(0.5):
-            name = self.rng.choice(("plates", "plates", "plates", "tolls"))
+            name = self.rng.choice(("plates",) * 7 + ("tolls",))
             more = [Column(f"{alias}.owner", "text"), Column(f"{alias}.weight", "float8")] if name == "plates" else \
                 [Column(f"{alias}.toll", "float8")]
             return f"{name} AS {alias}", [Column(f"{alias}.plate", "text"), *more]
-        pool = [*(repr(p) for p in PLATES), *LITERALS["text"][:12]] if of == "text" else [x.replace(TYPE, KIND) for x in LITERALS[of]]
+        pool = [*(repr(p) for p in PLATES), *TEXTS[:12]] if of == "text" else [x.replace(TYPE, KIND) for x in LITERALS[of]]
         chosen = self.rng.sample(pool, min(len(pool), self.rng.choice((1, 2, 3, 4, 6, 8))))
-        if of in _ALIKE and self.chance(0.3):
+        if of in _ALIKE and self.chance(0.2):
             chosen += self.rng.sample(_ALIKE[of], 2)
         cast = KIND if of == "anyenum" else of
         values = ", ".join(f"({x}::{cast}, {self.rng.choice((0, 1, 2, 5, i))})" for i, x in enumerate(chosen))
@@ -339,8 +342,8 @@ class Levels:
         """Each row with the public row that a value of it equals, and further conditions."""
         below = self.relation(depth - 1)
         own = below.under("a")
-        kind, of = self.rng.choice(("JOIN", "LEFT JOIN")), self.rng.choice(("text", "text", "float8", "numeric", "int8", "int4", "interval",
-                                                                           "timestamptz", "anyenum", "boolean", "date"))
+        kind, of = self.rng.choice(("JOIN", "LEFT JOIN")), self.rng.choice((
+            *("text",) * 7, "float8", "float8", "numeric", "numeric", "int8", "int4", "interval", "timestamptz", "anyenum", "boolean", "date"))
         direct = [c.text for c in own if c.type == of]
         with self.at("look up"):
             matched = self.rng.choice(direct) if direct and self.chance(0.6) else self.value(of, own, self.rng.choice((1, 1, 2)))
@@ -374,7 +377,8 @@ class Levels:
     def release(self) -> Query:
         """A whole statement."""
         self.numbered, self.ctes, self.typed.used, self.typed.place = 0, [], [], "release"
-        below = self.relation(self.rng.choice((0, 0, 1, 1, 1, 2, 2, 3)))
+        below = self.relation(self.rng.choice((0, 1, 1, 1, 2, 2, 2, 3)))
+        self.plain = below.sql.startswith("@")
         keys, conditions, forms = list[str](), list[str](), set(below.forms)
         cols: Sequence[Column] = below.cols
         body = f"FROM {self.source(below, 'q')}"
@@ -387,8 +391,8 @@ class Levels:
         elif kind == "listed" and not keys:
             cols, body, keys = self._listing(below)
         forms.add(f"keys: {kind}")
-        aggs = tuple(dict.fromkeys(self.aggregate(cols, "release")[0] for _ in range(self.rng.choice((1, 1, 1, 2, 3)))))
-        where = self.where(Level("", tuple(cols)), 0.4, *conditions)
+        aggs = tuple(dict.fromkeys(self.aggregate(cols, "release")[0] for _ in range(self.rng.choice((1, 1, 1, 1, 2, 3)))))
+        where = self.where(Level("", tuple(cols)), 0.25, *conditions)
         argmax = len(keys) == 1 and kind != "listed" and aggs[0].fn in ("count", "sum") and self.chance(0.12)
         if argmax:
             aggs = aggs[:1]

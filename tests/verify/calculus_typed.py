@@ -18,7 +18,10 @@ from .statements_calls import Call, Calls
 from .statements_literals import FIELDS, FORMATS, LITERALS, PATTERNS, TYPES, ZONES
 from .statements_world import TYPE
 
-__all__ = ["NUMBERS", "Column", "Typed", "identity"]
+__all__ = ["NUMBERS", "TEXTS", "Column", "Typed", "identity"]
+
+#: of the type text itself, the same in every session
+TEXTS = tuple(text for text in LITERALS["text"] if not text.startswith("current") and ("::" not in text or text.endswith("::text")))
 
 NUMBERS = ("float8", "numeric", "int8", "int4")
 _TOLD = {("date_trunc", 0): FIELDS, ("extract", 0): FIELDS, ("date_part", 0): FIELDS, ("timezone", 0): ZONES, ("date_trunc", 2): ZONES,
@@ -141,6 +144,9 @@ class Typed:
             return self.rng.choice(own)
         ways = [form.format(c.text) for c in readable for source, form in _FROM.get(kind, ()) if source == c.type
                 and (c.trusted or c.type != "timestamptz")]
+        plain = [form.format(c.text) for c in readable for source, form in _FROM.get(kind, ()) if source == c.type and c.type in NUMBERS]
+        if plain and self.chance(0.85):
+            return self.rng.choice(plain)
         if ways:
             return self.rng.choice(ways)
         return self.rng.choice(own) if own else self.literal(kind)
@@ -150,7 +156,7 @@ class Typed:
         if kind in ("int4", "float8", "numeric", "int8") and self.chance(0.4):
             value = self.rng.choice(_WHOLE)
             return value if kind == "int4" else f"{value}::{kind}"
-        return self.rng.choice(LITERALS[kind]).replace(TYPE, KIND)
+        return self.rng.choice(TEXTS if kind == "text" else LITERALS[kind]).replace(TYPE, KIND)
 
     def call(self, kind: str, cols: Sequence[Column], depth: int, trusted: bool) -> str:
         """A listed call with some column in it. What may raise reads trusted columns, or, rarely, others: then it must be refused."""
