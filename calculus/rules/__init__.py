@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import (
+    apart,
     argmax,
     average,
     base_table,
@@ -46,4 +47,4 @@ AGGREGATES = {identity: rule.RULE for rule in (count, sum, average, variance) fo
 RULES = {rule.RULE: rule.__name__.rpartition(".")[2] for rule in (
     base_table, column_options, mask, regions, choose_chunks, clamp, count, count_distinct, distinct, except_rows, extremes, filter_rows,
     group_bins, group_cells, group_keys, group_rows, having, inner_aggregates, intersect, join, laplace, limit, listing, lookup,
-    project, share_epsilon, sum, union_all, union_once, average, variance, argmax)}
+    apart, project, share_epsilon, sum, union_all, union_once, average, variance, argmax)}

@@ -20,7 +20,7 @@ from ..certificate import Certificate, Change, Facts, Keyed, Leaf, Rows, step
 from ..chunks import runs
 from ..expressions import Scope
 from ..tree import Aggregate, Col, Const, Expr
-from . import inner_aggregates, mask, regions
+from . import apart, inner_aggregates, mask, regions
 from .base_table import chunks_touched, reaching
 from .group_rows import key_columns
 
@@ -35,9 +35,10 @@ def applies(keys: Sequence[Expr], below: Certificate, scope: Scope) -> bool:
 
 def certify(keys: Sequence[Expr], aggs: Sequence[Aggregate], below: Certificate, scope: Scope, evaluate: Evaluate,
             form: Any) -> Certificate:
-    bins = dict.fromkeys(below.changes, 0)
-    for leaf in below.leaves:
-        bins[leaf.use.table.camera.name] += _touched(leaf, keys, scope, evaluate)
+    bins: dict[str, int] = {}
+    for name in below.changes:
+        own = [leaf for leaf in below.leaves if leaf.use.table.camera.name == name]
+        bins[name] = apart.worst([(apart.where((leaf,), name), _touched(leaf, keys, scope, evaluate)) for leaf in own], sum, max)
     added = not below.keyed
 
     def change(name: str, one: Change) -> Change:

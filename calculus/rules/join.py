@@ -5,9 +5,9 @@ Proof: join.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from privid.errors import NoRule
 
@@ -15,11 +15,13 @@ from .. import show
 from ..certificate import Certificate, Change, Facts, Joined, Keyed, Listed, Motion, Place, Rows, step
 from ..expressions import Scope, columns_of
 from ..tree import Aggregate, Choice, Col, Expr, JoinKind, position
-from . import inner_aggregates
+from . import apart, inner_aggregates
 
 __all__ = ["RULE", "certify", "grouped"]
 
 RULE = "join"
+#: groups that change, appear, vanish, and by how many more or fewer there are
+_Groups: TypeAlias = tuple[int, int, int, int]
 
 
 def certify(left: Certificate, right: Certificate, kind: JoinKind, equalities: Sequence[tuple[int, int]], filtered: bool, anti: bool,
@@ -74,13 +76,12 @@ def grouped(keys: Sequence[Expr], aggs: Sequence[Aggregate], below: Certificate,
     parts = [_parts(side, offset, classes) for side, offset in joined.sides]
 
     def change(name: str) -> Change:
-        t, a, d = (sum(p[name][i] for p in parts if name in p) for i in range(3))
-        if joined.kind is JoinKind.LEFT:
-            first, second = parts[0].get(name, (0, 0, 0)), parts[1].get(name, (0, 0, 0))
-            a, d = (first[1] + second[2], first[2] + second[1]) if joined.anti else first[1:]
+        own = [(apart.where(side.leaves, name), _lets(found[name], place, joined))
+               for place, (found, (side, _)) in enumerate(zip(parts, joined.sides, strict=True)) if name in found]
+        t, a, d, n = apart.worst(own, lambda some: _each(sum, some), lambda some: _each(max, some))
         if (joined.filtered and not (joined.kind is JoinKind.INNER and rows)) or (not whole and (joined.anti or not rows)):
-            a = d = t
-        return Change(tau=t, n=min(a + d, 2 * t), appear=a, vanish=d)
+            a, d, n = t, t, 2 * t
+        return Change(tau=t, n=n, appear=a, vanish=d)
 
     columns: dict[int, Facts] = {}
     for number, (key, equal) in enumerate(zip(keys, classes, strict=True), 1):
@@ -97,6 +98,7 @@ def grouped(keys: Sequence[Expr], aggs: Sequence[Aggregate], below: Certificate,
         found = replace(found, columns={n: f if n <= len(keys) else f.unmoved() for n, f in columns.items()})
     shown = ", ".join(map(show.expression, keys))
     says = f"{'anti' if joined.anti else joined.kind} join grouped by {shown}: a group changes only if rows with its key do, on some side"
+    says += apart.says([side.leaves for side, _ in joined.sides], list(below.changes))
     return replace(found, derivation=step(RULE, says, found.bound, below.derivation["inputs"]))
 
 
@@ -120,6 +122,19 @@ def _class_of(key: Expr, joined: Joined) -> frozenset[int] | None:
                 return None
             return equal
     return None
+
+
+def _lets(keys: tuple[int, int, int], place: int, joined: Joined) -> _Groups:
+    """What a change of the keys of one side alone does to the groups."""
+    t, a, d = keys
+    if joined.kind is JoinKind.LEFT and place:
+        a, d = (d, a) if joined.anti else (0, 0)  # a row without a partner has lost it, or found one; or is there anyway
+    return t, a, d, min(a + d, 2 * t)
+
+
+def _each(of: Callable[[list[int]], int], changes: Sequence[_Groups]) -> _Groups:
+    t, a, d, n = (of([change[i] for change in changes]) for i in range(4))
+    return t, a, d, n
 
 
 def _parts(side: Certificate, offset: int, classes: Sequence[frozenset[int] | None]) -> dict[str, tuple[int, int, int]]:

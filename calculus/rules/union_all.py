@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 from ..certificate import Certificate, Change, Facts, Interval, Place, Rows, step
 from ..tree import Expr
+from . import apart
 
 __all__ = ["RULE", "certify"]
 
@@ -20,15 +22,16 @@ RULE = "union all"
 def certify(parts: Sequence[Certificate], form: Any) -> Certificate:
     parts = [rebased(part) for part in parts]
     changes: dict[str, Change] = {}
-    for part in parts:
-        for name, one in part.changes.items():
-            changes[name] = one if name not in changes else _added(changes[name], one)
+    for name in dict.fromkeys(name for part in parts for name in part.changes):
+        own = [(apart.where(part.leaves, name), part.changes[name]) for part in parts if name in part.changes]
+        changes[name] = apart.worst(own, lambda some: reduce(_added, some), _greatest)
     columns = {number: _column([part.columns[number] for part in parts]) for number in parts[0].columns}
     cameras = {name: camera for part in parts for name, camera in part.cameras.items()}
     found = Certificate(columns=columns, kind=Rows(), changes=changes, cameras=cameras,
                         leaves=tuple(leaf for part in parts for leaf in part.leaves), rows=sum(part.rows for part in parts),
                         full=all(part.full for part in parts), linear=all(part.linear for part in parts), form=form)
     says = f"{len(parts)} parts, end to end" + (f", of {len(changes)} cameras" if len(changes) > 1 else "")
+    says += apart.says([part.leaves for part in parts], list(changes))
     found.derivation.update(step(RULE, says, found.bound, [part.derivation for part in parts]))
     return found
 
@@ -45,6 +48,15 @@ def _added(a: Change, b: Change) -> Change:
     sigma = None if a.sigma is None or b.sigma is None else a.sigma + b.sigma
     ups: Mapping[int, Interval] = {col: (low + b.ups[col][0], high + b.ups[col][1]) for col, (low, high) in a.ups.items() if col in b.ups}
     return Change(a.tau + b.tau, a.n + b.n, sigma=sigma, ups=ups)
+
+
+def _greatest(changes: Sequence[Change]) -> Change:
+    """Of changes of which one happens: whatever happens is within this."""
+    sigmas = [one.sigma for one in changes if one.sigma is not None]
+    shared = set.intersection(*(set(one.ups) for one in changes))
+    return Change(max(one.tau for one in changes), max(one.n for one in changes),
+                  sigma=max(sigmas) if len(sigmas) == len(changes) else None,
+                  ups={col: (min(one.ups[col][0] for one in changes), max(one.ups[col][1] for one in changes)) for col in shared})
 
 
 def _column(facts: Sequence[Facts]) -> Facts:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import count as count_up
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from privid.calculus import algebra, analysis, facts, same
 from privid.calculus.certificate import Certificate, Change, Facts, Motion, Rows
 from privid.calculus.rules import (
+    apart,
     argmax,
     average,
     base_table,
@@ -113,6 +115,7 @@ def _bounds_pass(patch: Patch) -> None:
     patch.setattr(sum_rule, "clamp_of", lambda *args: replace(found, collect=None) if (found := clamp_of(*args)) else None)
 
 
+_numbers = count_up()
 _GROUPED = "FROM (SELECT plate, {agg} AS n FROM @n1@ q GROUP BY plate) q"
 
 WEAKNESSES = [
@@ -136,6 +139,14 @@ WEAKNESSES = [
              _query([Agg("count", "plate", distinct=True)], "FROM @o1@ q")),
     Weakness("column options", "a text that is no key is kept, and has a group", _keys_pass, _query("count", "FROM @o2@ q", "plate")),
     Weakness("column options", "a number outside its bounds is kept, and added up", _bounds_pass, _query(_sum("v"), "FROM @o1@ q")),
+    Weakness("regions apart", "soft borders taken for hard ones", _instead(apart, "where", lambda leaves, camera: apart.Where(
+             leaves[0].use.table.regions, frozenset(i for i, spans in enumerate(leaves[0].use.by_region) if spans))),
+             _query("count", "FROM (SELECT a.plate FROM @r2@ a JOIN @r2@ b ON a.plate = b.plate WHERE a.region = 'a' AND b.region = 'b' "
+                    "GROUP BY a.plate) q", depth=1)),
+    Weakness("regions apart", "one region taken for two", _wrap(apart, "where", lambda found, *_: found and replace(
+             found, places=frozenset({next(_numbers) % 2}))),
+             _query("count", "FROM (SELECT plate FROM @r1@ q WHERE region = 'a' UNION ALL SELECT plate FROM @r1@ q WHERE region = 'a') q",
+                    depth=1)),
     Weakness("choose chunks", "the last chunk left out", _wrap(choose_chunks, "spans_of", lambda s, *_: ((s[0][0], s[0][1] - 1),)),
              _query("count", "FROM @n1@ q WHERE chunk < '2026-03-01 06:00:02+00'")),
     Weakness("range", "half as wide", _wrap(sum_rule, "clamp_of", lambda c, *_: replace(c, high=(c.low + c.high) / 2)),
@@ -224,8 +235,9 @@ WEAKNESSES = [
              _wrap(listing, "certify", lambda found, *_: replace(found, kind=replace(found.kind, within=True))),
              _query([Agg("count", "q.n")], "FROM (VALUES (1::float8), (2)) AS k(key) LEFT JOIN "
                     "(SELECT plate, avg(range(v, 0, 10))::float8 AS n FROM @n1@ q GROUP BY plate) q ON q.n = k.key", "k.key", depth=1)),
-    Weakness("listed keys", "a condition on what was found overlooked", _instead(listing, "certify", lambda public, below, equated, filtered,
-             *rest, right=listing.certify: right(public, below, equated, False, *rest)),
+    Weakness("listed keys", "a condition on what was found overlooked", _instead(
+             listing, "certify",
+             lambda public, below, equated, _, *rest, right=listing.certify: right(public, below, equated, False, *rest)),
              _query("count", "FROM (VALUES ('A')) AS k(key) LEFT JOIN (SELECT plate, w, count(*) AS n FROM @n1@ q GROUP BY plate, w) q "
                     "ON q.plate = k.key WHERE q.n = 1", "k.key", depth=1)),
     Weakness("listed keys", "groups under a listed key that only come, and never go",

@@ -28,7 +28,7 @@ class Relations(Expressions):
 
     tables: Sequence[str] = tuple(TABLES)
     operators: Sequence[str] = ("filter", "filter", "group", "group", "group", "distinct", "limit", "union all", "union", "setop", "join",
-                                "join", "public join", "listed")
+                                "join", "public join", "listed", "apart")
     numbered: int = 0
     ctes: list[str] = field(default_factory=list)
 
@@ -49,7 +49,8 @@ class Relations(Expressions):
             return self.table()
         build: dict[str, Callable[[int], Rel]] = {
             "filter": self.filtered, "group": self.grouped, "distinct": self.distinct, "limit": self.limited, "union all": self.union_all,
-            "union": self.union, "setop": self.setop, "join": self.joined, "public join": self.public_joined, "listed": self.listed}
+            "union": self.union, "setop": self.setop, "join": self.joined, "public join": self.public_joined, "listed": self.listed,
+            "apart": self.apart}
         return build[self.rng.choice(list(self.operators))](depth)
 
     def source(self, rel: Rel, alias: str) -> str:
@@ -299,6 +300,22 @@ class Relations(Expressions):
         public, more = self.public_keys()
         return Rel(f"SELECT k.key AS plate, {aggregate} AS {name} FROM {public} LEFT JOIN {self.source(below, 'q')} ON q.plate = k.key "
                    f"GROUP BY k.key", (Col("plate", "text"), Col(name, "num")), below.forms | {"nested listing", more}, below.depth + 1)
+
+    def apart(self, depth: int) -> Rel:
+        """A table with regions against itself: parts of it in the same or in different regions, end to end or joined."""
+        name = self.rng.choice([t for t in self.tables if TABLES[t].regions] or ["r1"])
+        one, other = (self.rng.choice(TABLES[name].regions) for _ in range(2))
+        forms = frozenset({"regions", "hard regions apart" if TABLES[name].hard and one != other else "regions of one table"})
+        cols = (Col("plate", "text"), Col("v", "num"))
+        if self.chance(0.5):
+            word = self.rng.choice(("UNION ALL", "UNION ALL", "UNION", "INTERSECT", "EXCEPT"))
+            return Rel(f"SELECT plate, v FROM @{name}@ q WHERE region = '{one}' {word} SELECT plate, v FROM @{name}@ q "
+                       f"WHERE region = '{other}'", cols, forms, 1)
+        kind = self.rng.choice(("JOIN", "JOIN", "LEFT JOIN"))
+        anti = " AND b.plate IS NULL" if kind == "LEFT JOIN" and self.chance(0.5) else ""
+        value = self.rng.choice(("count(*)", "max(range(a.v, 0, 10))", "sum(range(b.v, 0, 10))"))
+        return Rel(f"SELECT a.plate, {value} AS v FROM @{name}@ a {kind} (SELECT plate, v FROM @{name}@ q WHERE region = '{other}') b "
+                   f"ON a.plate = b.plate WHERE a.region = '{one}'{anti} GROUP BY a.plate", cols, forms, 2)
 
     def public_keys(self, values: Sequence[str] = ("A", "B", "C", "Z")) -> tuple[str, str]:
         """A FROM item k with a column key, and its form."""
