@@ -13,7 +13,7 @@ from dataclasses import replace
 from privid.errors import NoRule
 
 from .functions import names
-from .tree import Aggregate, Call, Const, Expr, FromItem, FromJoin, FromSubquery, Query, Select, SetKind, SetOperation, Target, position
+from .tree import Aggregate, Call, Choice, Const, Expr, FromItem, FromJoin, FromSubquery, Query, Select, SetKind, SetOperation, Target, position
 
 __all__ = ["alike", "alike_text", "alike_value", "check_keys"]
 
@@ -22,8 +22,9 @@ def alike_value(expr: Expr) -> Expr:
     """The value in that form. Types that are not here print equal values alike; others are no keys (check_keys)."""
     match expr.type:
         case "float8":
-            zero = Const(type="float8", value="0")
-            return Call(type="float8", fn="pg_catalog.+(float8,float8)", args=(expr, zero), loc=expr.loc)  # of -0: 0
+            # of -0: 0; what is not finite has no sum in the room (twins.py), and one form
+            summed = Call(type="float8", fn="pg_catalog.+(float8,float8)", args=(expr, Const(type="float8", value="0")), loc=expr.loc)
+            return Choice(type="float8", kind="coalesce", args=(summed, expr), loc=expr.loc)
         case "numeric":
             return Call(type="numeric", fn="pg_catalog.trim_scale(numeric)", args=(expr,), loc=expr.loc)
         case _:

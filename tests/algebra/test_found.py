@@ -15,6 +15,13 @@ FOUND = {
         Query("", ("red",), (Agg("count"),), "FROM @n3@ q", frozenset(), 0, True),
     "an argmax over tables of which one is padded":
         Query("", ("red",), (Agg("count"),), "FROM (SELECT red FROM @s3@ q UNION ALL SELECT red FROM @s2@ q) q", frozenset(), 1, True),
+    "a declared key that is no number":
+        Query("", ("CASE WHEN red THEN 'NaN'::float8 ELSE 1 END",), (Agg("count"),),
+              "FROM @n1@ q WHERE CASE WHEN red THEN 'NaN'::float8 ELSE 1 END IN ('NaN', 1)", frozenset(), 0),
+    "a public key that has no end":
+        Query("", ("k.key",), (Agg("count"),),
+              "FROM (VALUES ('-Infinity'::float8), (0)) AS k(key) LEFT JOIN @n1@ q ON (CASE WHEN q.red THEN '-Infinity'::float8 ELSE 0 END) = k.key",
+              frozenset(), 0),
     "an argmax by a column that groups may change":
         Query("", ("k",), (Agg("count"),), "FROM (SELECT plate, max(v) > 5 AS k FROM @n1@ q GROUP BY plate) q", frozenset(), 1, True),
 }

@@ -79,7 +79,8 @@ class Discovery(Searcher):
                 continue
             if finding is not None:
                 self.tally.findings.append(str(self.minimised(finding, claim)))
-            elif new and (nearest or not claim.plan.epsilon):
+            self.tally.live += nearest > 0 or not claim.plan.epsilon
+            if finding is None and new and (nearest or not claim.plan.epsilon):
                 self.keep(self.tape.recorded())
         return self.tally
 

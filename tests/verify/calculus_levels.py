@@ -128,7 +128,7 @@ class Levels:
             if kind == "count":
                 return self._filtered(Agg("count"), "int8", cols)
             if kind == "count value":
-                of = self.rng.choice((*NUMBERS, *(t for t in LITERALS if t != "time")))
+                of = self.rng.choice((*NUMBERS, *self.typed.reachable(cols)))
                 return self._filtered(Agg("count", self.value(of, cols), self.chance(0.25)), "int8", cols)
             if kind == "extreme":
                 trusted = [c for c in cols if c.trusted and c.type == "timestamptz"]
@@ -165,7 +165,7 @@ class Levels:
         if self.chance(0.4) and any(c.text.endswith("chunk") for c in trusted):
             chunk = next(c.text for c in trusted if c.text.endswith("chunk"))
             return self.rng.choice((f"date_trunc('second', {chunk})", f"date_bin('2 seconds', {chunk}, '2026-03-01 06:00+00')")), "timestamptz"
-        kind = self.rng.choice(_BINS)
+        kind = self.rng.choice([t for t in _BINS if t in self.typed.reachable(trusted, True)])
         with self.at("bin"):
             return self.typed.of(kind, trusted, self.rng.choice((1, 2, 2)), trusted=True), kind
 
@@ -205,7 +205,7 @@ class Levels:
             found = self.bin(cols)
             assert found is not None
             return *found, True
-        kind = self.rng.choice((*NUMBERS, *NUMBERS, "text", "boolean", "interval"))
+        kind = self.rng.choice([t for t in (*NUMBERS, *NUMBERS, "text", "boolean", "interval") if t in self.typed.reachable(cols)] or ["int4"])
         with self.at(place):
             return self.value(kind, cols), kind, False
 
@@ -233,7 +233,7 @@ class Levels:
             if found:
                 keys[found[0]] = Column(self.name("b"), found[1], True)
         if not keys or self.chance(0.15):
-            kind = self.rng.choice(_KEYS)
+            kind = self.rng.choice([t for t in _KEYS if t in self.typed.reachable(below.cols)] or ["int4"])
             with self.at("group key"):
                 keys[self.value(kind, below.cols, self.rng.choice((1, 1, 2)))] = Column(self.name("k"), kind)
         return self._over_groups(below, keys, "group")
@@ -290,7 +290,7 @@ class Levels:
         shared = [t for t in dict.fromkeys(c.type for c in sides[0].cols) if all(side.of(t) for side in sides)]
         if not shared:
             sides, shared = [self.table() for _ in sides], ["text", "float8"]
-        types = [t for t in shared if self.chance(0.6)] or shared[:1]
+        types = [t for t in shared if self.chance(0.35)] or [self.rng.choice(shared)]
         literal, names = self.chance(0.25), [self.name("u") for _ in types]
         selects, trusted = [], [True for _ in types]
         for i, side in enumerate(sides):
@@ -386,7 +386,7 @@ class Levels:
         if kind == "bin" or self.chance(0.1):
             found = self.bin(cols)
             keys += [found[0]] if found else []
-        if kind in ("list", "type"):
+        if kind in ("list", "type") and (kind == "list" or {"boolean", "anyenum"} & set(self.typed.reachable(cols))):
             keys.append(self._declared(cols, conditions, kind))
         elif kind == "listed" and not keys:
             cols, body, keys = self._listing(below)
@@ -402,7 +402,8 @@ class Levels:
 
     def _declared(self, cols: Sequence[Column], conditions: list[str], kind: str) -> str:
         """An untrusted key, with a list of what it may be, or of a type that says so."""
-        of = self.rng.choice(("boolean", "anyenum") if kind == "type" else ("text", "text", *NUMBERS))
+        of = self.rng.choice([t for t in (("boolean", "anyenum") if kind == "type" else ("text", "text", *NUMBERS))
+                              if t in self.typed.reachable(cols)] or ["int4"])
         direct = [c.text for c in cols if c.type == of and not c.trusted]
         with self.at("declared key"):
             key = self.rng.choice(direct) if direct and self.chance(0.6) else self.value(of, cols, self.rng.choice((1, 1, 2)))

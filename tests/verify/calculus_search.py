@@ -59,9 +59,12 @@ class Tally:
     examples: dict[str, str] = field(default_factory=dict)
     tightest: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     findings: list[str] = field(default_factory=list)
+    #: statements of which some neighbour changed the answer
+    live: int = 0
 
     def add(self, other: Tally) -> None:
         self.pairs += other.pairs
+        self.live += other.live
         for mine, theirs in ((self.drawn, other.drawn), (self.accepted, other.accepted), (self.refusals, other.refusals),
                              (self.failures, other.failures)):
             mine.update(theirs)
@@ -71,7 +74,7 @@ class Tally:
         self.findings += other.findings
 
     def report(self) -> str:
-        lines = [f"{self.pairs} pairs, {self.accepted['all']} of {self.drawn['all']} statements accepted, {len(self.findings)} violations",
+        lines = [f"{self.pairs} pairs, {self.accepted['all']} of {self.drawn['all']} statements accepted, {self.live} changed, {len(self.findings)} violations",
                  f"{'form':<26}{'drawn':>8}{'accepted':>10}{'tightest':>10}"]
         for form, drawn in sorted(self.drawn.items()):
             lines.append(f"{form:<26}{drawn:>8}{100 * self.accepted[form] / drawn:>9.0f}%{self.tightest.get(form, 0.0):>10.3f}")

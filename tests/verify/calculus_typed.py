@@ -158,6 +158,11 @@ class Typed:
             return value if kind == "int4" else f"{value}::{kind}"
         return self.rng.choice(TEXTS if kind == "text" else LITERALS[kind]).replace(TYPE, KIND)
 
+    def reachable(self, cols: Sequence[Column], trusted: bool = False) -> list[str]:
+        """Types of which a value can be had from some column."""
+        own = {c.type for c in cols if c.trusted or not trusted}
+        return [t for t in TYPES if t in own or any(source in own for source, _ in _FROM.get(t, ()))]
+
     def call(self, kind: str, cols: Sequence[Column], depth: int, trusted: bool) -> str:
         """A listed call with some column in it. What may raise reads trusted columns, or, rarely, others: then it must be refused."""
         daring = self.chance(0.01)
@@ -167,7 +172,8 @@ class Typed:
         call = self.rng.preferring(pool[kind], lambda c: self.met.weight((identity(c), self.place)))
         self.used.append((identity(call), self.place))
         below = trusted or (not daring and identity(call) in self._trusted_only)
-        living = self.rng.randrange(len(call.types))
+        types = self.reachable(cols, below)
+        living = self.rng.choice([i for i, t in enumerate(call.types) if t in types and (call.name, i) not in _TOLD] or [0])
         written = [self.argument(call, i, cols, depth - 1, below, i == living) for i in range(len(call.types))]
         return call.write(written, self.rng).replace(TYPE, KIND)
 
@@ -181,7 +187,7 @@ class Typed:
     def condition(self, cols: Sequence[Column], depth: int = 2, *, trusted: bool = False) -> str:
         """True, false or NULL."""
         types = [t for t in dict.fromkeys(c.type for c in cols if c.trusted or not trusted) if t in LITERALS]
-        kind = self.rng.choice(types) if types and self.chance(0.6) else self.rng.choice([t for t in TYPES if t != "anyenum"])
+        kind = self.rng.choice(types) if types and self.chance(0.6) else self.rng.choice(self.reachable(cols, trusted) or ["int4"])
         pick = self.rng.random()
         if kind == "boolean" or pick < 0.15:
             text = self.of("boolean", cols, max(depth, 1), trusted=trusted)
