@@ -334,7 +334,7 @@ def _public_env(public: FromPublic, offset: int) -> dict[tuple[int, int], Expr]:
 def _renamed(item: FromSubquery) -> FromPublic | None:
     """(VALUES ...) k(key), or a subquery that only picks columns of a public relation: the relation itself, under other names."""
     inner = item.select
-    if isinstance(inner, SetOperation) or inner.grouped or inner.distinct:
+    if isinstance(inner, SetOperation) or inner.grouped:
         return None
     if not inner.sources and inner.where is None and inner.targets:
         # VALUES with one row has become a SELECT of constants
@@ -356,7 +356,9 @@ def _renamed(item: FromSubquery) -> FromPublic | None:
     chosen = [places[e.col] for e in picked if isinstance(e, Col)]
     columns = tuple(replace(public.columns[place], name=t.name, number=i)
                     for i, (place, t) in enumerate(zip(chosen, inner.targets, strict=True), 1))
-    return FromPublic(item.rel, item.alias, columns, tuple(tuple(row[place] for place in chosen) for row in public.rows))
+    rows = [tuple(row[place] for place in chosen) for row in public.rows]
+    # rows that print alike are one; whether others are equal is PostgreSQL's to say, where they are joined (lookup.check_unique)
+    return FromPublic(item.rel, item.alias, columns, tuple(dict.fromkeys(rows) if inner.distinct else rows))
 
 
 def _visible(env: Env) -> dict[int, Expr]:
