@@ -79,3 +79,12 @@ def test_what_only_looks_like_such_a_form_is_refused(wanted: World, statement: s
     with pytest.raises(psycopg.Error) as refused:
         wanted.rows(statement)
     assert refused.value.sqlstate == "PV002" and word in str(refused.value)
+
+
+def test_the_number_of_public_groups_is_exact_and_costs_nothing(world: World) -> None:
+    before = world.spent("stormy")
+    for statement, groups in (("SELECT DISTINCT date_trunc('second', chunk) FROM stormy", 10),
+                              ("SELECT date_bin('3 seconds', chunk, '2026-03-01 06:00+00') AS t FROM stormy GROUP BY 1", 4),
+                              ("SELECT DISTINCT extract(hour FROM chunk) FROM stormy WHERE chunk < '2026-03-01 06:00:05+00'", 1)):
+        assert world.rows(f"SELECT count(*) FROM ({statement}) q") == [(groups,)]
+    assert world.spent("stormy") == before
