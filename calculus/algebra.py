@@ -56,6 +56,8 @@ class Release:
     argmax: Argmax | None
     #: its rows are all those of whole chunks, chosen by trusted conditions alone
     whole: bool
+    #: its rows are the distinct values of expressions over such chunks: their relation, and the expressions
+    counted: tuple[Certificate, tuple[Expr, ...]] | None = None
 
 
 @dataclass(frozen=True)
@@ -101,8 +103,21 @@ def build(select: Select, context: Context) -> Release:
         scope.check(expr, evaluated=True)
     for expr in (e for a in aggs for e in (*a.args, *conjuncts(a.filter))):
         scope.check(expr)
-    whole = isinstance(source.base, Scanned) and all(map(scope.trusted, source.conditions))
-    return Release(relation, scope, source.conditions, group, aggs, select.argmax, whole)
+    return Release(relation, scope, source.conditions, group, aggs, select.argmax, _whole(source, scope), _counted(source, context))
+
+
+def _whole(source: Source, scope: Scope) -> bool:
+    return isinstance(source.base, Scanned) and all(map(scope.trusted, source.conditions))
+
+
+def _counted(source: Source, context: Context) -> tuple[Certificate, tuple[Expr, ...]] | None:
+    match source.base:
+        case Finished(counted=counted):
+            return counted
+        case Grouped(source=rows, keys=keys, aggs=()):
+            below = finish(rows, context)
+            return (below, keys) if _whole(rows, Scope.of(below)) else None
+    return None
 
 
 def _refuse_limits(select: Select) -> None:
@@ -171,7 +186,7 @@ class _Walker:
         for expr in columns:
             scope.check(expr)
         found = distinct.certify(columns, below, scope, self.context.evaluate, ["distinct", below.form, [form_of_expr(e) for e in columns]])
-        return _finished(found, columns)
+        return _finished(found, columns, (below, columns) if _whole(source, scope) else None)
 
     def limited(self, query: Query, source: Source, order: list[list[Any]]) -> Source:
         if query.offset is not None:
@@ -308,9 +323,10 @@ def _label(agg: Aggregate) -> str:
     return show.aggregate(agg)
 
 
-def _finished(certificate: Certificate, columns: Sequence[Expr]) -> Source:
+def _finished(certificate: Certificate, columns: Sequence[Expr],
+              counted: tuple[Certificate, tuple[Expr, ...]] | None = None) -> Source:
     numbered: Mapping[int, Expr] = {i: column(i, expr) for i, expr in enumerate(columns, 1)}
-    return Source(Finished(certificate), numbered)
+    return Source(Finished(certificate, counted), numbered)
 
 
 def _flat(item: FromItem) -> list[tuple[FromItem | None, Expr | None]]:
@@ -334,7 +350,7 @@ def _public_env(public: FromPublic, offset: int) -> dict[tuple[int, int], Expr]:
 def _renamed(item: FromSubquery) -> FromPublic | None:
     """(VALUES ...) k(key), or a subquery that only picks columns of a public relation: the relation itself, under other names."""
     inner = item.select
-    if isinstance(inner, SetOperation) or inner.grouped or inner.distinct:
+    if isinstance(inner, SetOperation) or inner.grouped:
         return None
     if not inner.sources and inner.where is None and inner.targets:
         # VALUES with one row has become a SELECT of constants
@@ -356,7 +372,9 @@ def _renamed(item: FromSubquery) -> FromPublic | None:
     chosen = [places[e.col] for e in picked if isinstance(e, Col)]
     columns = tuple(replace(public.columns[place], name=t.name, number=i)
                     for i, (place, t) in enumerate(zip(chosen, inner.targets, strict=True), 1))
-    return FromPublic(item.rel, item.alias, columns, tuple(tuple(row[place] for place in chosen) for row in public.rows))
+    rows = [tuple(row[place] for place in chosen) for row in public.rows]
+    # rows that print alike are one; whether others are equal is PostgreSQL's to say, where they are joined (lookup.check_unique)
+    return FromPublic(item.rel, item.alias, columns, tuple(dict.fromkeys(rows) if inner.distinct else rows))
 
 
 def _visible(env: Env) -> dict[int, Expr]:

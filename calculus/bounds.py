@@ -13,7 +13,7 @@ from .certificate import Bound, Cells, Certificate, Joined, Keyed, Rows
 from .draft import Draft, linear
 from .expressions import Scope, conjuncts
 from .functions import names
-from .rules import AGGREGATES, argmax, average, count, count_distinct, extremes, filter_rows, having, listing, variance
+from .rules import AGGREGATES, argmax, average, count, count_distinct, count_groups, extremes, filter_rows, having, listing, variance
 from .rules import sum as sum_rule
 from .tree import Aggregate, Col, position, walk
 
@@ -30,6 +30,8 @@ def draft(agg: Aggregate, release: Release, cells: Cells, evaluate: Evaluate) ->
 def _draft(agg: Aggregate, release: Release, cells: Cells, evaluate: Evaluate) -> Draft:
     if extremes.applies(agg, release):
         return extremes.draft(agg, release, cells, evaluate)
+    if count_groups.applies(agg, release):
+        return count_groups.draft(agg, release, cells, evaluate)
     if agg.name not in AGGREGATES:
         name = names(agg.name)[1]
         raise NoRule(f"aggregate {show.signature(agg.name)} has no rule", position=position(agg.loc),

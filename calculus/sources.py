@@ -167,6 +167,8 @@ class Finished:
     """A relation that conditions cannot pass."""
 
     certificate: Certificate
+    #: where its rows are the distinct values of expressions over whole chunks: the relation of these chunks, and the expressions
+    counted: tuple[Certificate, tuple[Expr, ...]] | None = None
 
     def finish(self, conditions: Sequence[Expr], projected: Sequence[Target], context: Context) -> Certificate:
         return apply(conditions, projected, self.certificate, context)

@@ -282,6 +282,73 @@ JoinIn(Query *query, SubLink *link)
 	return (Node *) test;
 }
 
+/* Has the subquery of an EXISTS nothing but FROM and WHERE? What it selects does not matter. */
+static bool
+IsSearch(Query *query)
+{
+	return query->commandType == CMD_SELECT && query->jointree->fromlist != NIL && !query->hasAggs && !query->hasWindowFuncs &&
+		!query->hasTargetSRFs && query->groupClause == NIL && query->groupingSets == NIL && query->havingQual == NULL &&
+		query->cteList == NIL && query->setOperations == NULL && query->distinctClause == NIL && query->limitCount == NULL &&
+		query->limitOffset == NULL && query->rowMarks == NIL;
+}
+
+/* outer = inner, in this order, of a condition between the two levels; NULL if it is none */
+static OpExpr *
+Correlation(Node *condition)
+{
+	OpExpr	   *op = copyObject((OpExpr *) condition);
+
+	if (!IsA(op, OpExpr) || list_length(op->args) != 2 || !IsGroupEquality(op))
+		return NULL;
+	if (contain_vars_of_level(linitial(op->args), 0))
+		op->args = list_make2(lsecond(op->args), linitial(op->args));
+	if (contain_vars_of_level(linitial(op->args), 0) || contain_vars_of_level(lsecond(op->args), 1) ||
+		!contain_vars_of_level(linitial(op->args), 1) || !contain_vars_of_level(lsecond(op->args), 0) ||
+		contain_subplans((Node *) op))
+		return NULL;
+	return op;
+}
+
+/* EXISTS (SELECT ... WHERE outer = inner AND ...): the conditions of a join with the distinct values of inner, or NULL */
+static Node *
+JoinExists(Query *query, SubLink *link)
+{
+	Query	   *below = copyObject((Query *) link->subselect);
+	List	   *kept = NIL,
+			   *pairs = NIL;
+	ListCell   *lc;
+	int			rel;
+
+	if (link->subLinkType != EXISTS_SUBLINK || !IsSearch(below))
+		return NULL;
+	below->targetList = NIL;
+	foreach(lc, make_ands_implicit((Expr *) below->jointree->quals))
+	{
+		OpExpr	   *pair = Correlation(lfirst(lc));
+
+		if (pair == NULL)
+		{
+			kept = lappend(kept, lfirst(lc));
+			continue;
+		}
+		pairs = lappend(pairs, pair);
+		below->targetList = lappend(below->targetList, makeTargetEntry(lsecond(pair->args), list_length(pairs), "sought", false));
+	}
+	below->jointree->quals = kept == NIL ? NULL : (Node *) make_ands_explicit(kept);
+	if (pairs == NIL || contain_vars_of_level((Node *) below, 1))
+		return NULL;
+	below = MakeDistinct(below);
+	rel = AddSource(query, below);
+	foreach(lc, pairs)
+	{
+		OpExpr	   *pair = lfirst_node(OpExpr, lc);
+
+		IncrementVarSublevelsUp(linitial(pair->args), -1, 1);
+		lsecond(pair->args) = makeVarFromTargetEntry(rel, list_nth_node(TargetEntry, below->targetList, foreach_current_index(lc)));
+	}
+	return (Node *) make_ands_explicit(pairs);
+}
+
 /* The conditions of a level with its semi-joins as joins. */
 static void
 JoinSought(Query *query)
@@ -294,13 +361,14 @@ JoinSought(Query *query)
 	foreach(lc, make_ands_implicit((Expr *) query->jointree->quals))
 	{
 		Node	   *condition = lfirst(lc);
-		Node	   *joined = IsA(condition, SubLink) ? JoinIn(query, (SubLink *) condition) : NULL;
+		Node	   *joined = NULL;
 
+		if (IsA(condition, SubLink))
+			joined = ((SubLink *) condition)->subLinkType == ANY_SUBLINK ? JoinIn(query, (SubLink *) condition)
+				: JoinExists(query, (SubLink *) condition);
 		found = lappend(found, joined ? joined : condition);
 	}
-	query->jointree->quals = (Node *) make_ands_explicit(found);
-	if (found == NIL)
-		query->jointree->quals = NULL;
+	query->jointree->quals = found == NIL ? NULL : (Node *) make_ands_explicit(found);
 }
 
 static bool

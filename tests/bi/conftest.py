@@ -20,7 +20,7 @@ for i in range(level % 4):
     print(json.dumps({"kind": ["car", "person", "bus"][(level + i) % 3], "plate": "B-%d" % (level * 3 + i), "speed": level / 4 + 3 * i,
                       "flag": i % 2 == 0}))
 '''
-COLUMNS = ("chunk timestamptz, region text, kind text DEFAULT '', plate text DEFAULT '', speed float8 DEFAULT 0, "
+COLUMNS = ("chunk timestamptz, region text, kind text DEFAULT 'none', plate text DEFAULT '', speed float8 DEFAULT 0, "
            "flag boolean DEFAULT false")
 REGIONS = {"north": "((0,0),(64,0),(64,24),(0,24))", "south": "((0,24),(64,24),(64,48),(0,48))"}
 
@@ -52,3 +52,13 @@ def tools(stack: Any, make_video: Callable[..., Path]) -> Iterator[Callable[[str
     for connection in made.values():
         connection.close()
     stack.run("DROP FOREIGN TABLE passers")  # a name that others have too
+
+
+@pytest.fixture(scope="module")
+def declared(stack: Any, tools: Callable[[str], Connection]) -> Iterator[Callable[[str], Connection]]:
+    """The same, while the table's columns have bounds and keys."""
+    tools("metabase")
+    stack.run("ALTER FOREIGN TABLE passers ALTER speed OPTIONS (ADD low '0', ADD high '60'), "
+              "ALTER kind OPTIONS (ADD keys 'none, car, person, bus')")
+    yield tools
+    stack.run("ALTER FOREIGN TABLE passers ALTER speed OPTIONS (DROP low, DROP high), ALTER kind OPTIONS (DROP keys)")
