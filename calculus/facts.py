@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
+from typing import assert_never
 
 from . import spans
 from .certificate import Facts, Motion
@@ -129,6 +130,12 @@ def _choice(expr: Choice, arms: Sequence[Facts]) -> Facts:
     lows, highs = [arm.low for arm in arms if arm.low is not None], [arm.high for arm in arms if arm.high is not None]
     if found.low is None:
         return found
-    if expr.kind == "greatest":
-        return replace(found, low=max(lows))
-    return replace(found, high=min(highs)) if expr.kind == "least" else found
+    match expr.kind:
+        case "coalesce":
+            return found
+        case "greatest":
+            return replace(found, low=max(lows))
+        case "least":
+            return replace(found, high=min(highs))
+        case _:
+            assert_never(expr.kind)

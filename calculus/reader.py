@@ -16,6 +16,7 @@ from .tree import (
     Call,
     Case,
     Choice,
+    ChoiceKind,
     Col,
     Const,
     DistinctFrom,
@@ -30,6 +31,7 @@ from .tree import (
     GroupRef,
     JoinKind,
     Logic,
+    LogicKind,
     NullIf,
     NullTest,
     Order,
@@ -52,6 +54,8 @@ MAX_DEPTH = 150
 MAX_NODES = 100_000
 #: of a number that comes with a public row; sums of larger ones could overflow
 MAX_DIGITS = 330
+_LOGIC: dict[str, LogicKind] = {"and": "and", "or": "or", "not": "not"}
+_CHOICES: dict[str, ChoiceKind] = {"coalesce": "coalesce", "greatest": "greatest", "least": "least"}
 
 
 def identity(text: str) -> str:
@@ -232,7 +236,7 @@ class _Reader:
 
     def logic(self, value: Any, depth: int, loc: int) -> Expr:
         body, type_, args = self.simple(value, depth)
-        return Logic(type=type_, kind=_arity(body["e"], args, 1 if body["e"] == "not" else None, loc), args=args, loc=loc)
+        return Logic(type=type_, kind=_LOGIC[_arity(body["e"], args, 1 if body["e"] == "not" else None, loc)], args=args, loc=loc)
 
     def null_test(self, value: Any, depth: int, loc: int) -> Expr:
         body, type_, args = self.simple(value, depth)
@@ -257,7 +261,7 @@ class _Reader:
 
     def choice(self, value: Any, depth: int, loc: int) -> Expr:
         body, type_, args = self.simple(value, depth)
-        return Choice(type=type_, kind=_arity(body["e"], args, None, loc), args=args, loc=loc)
+        return Choice(type=type_, kind=_CHOICES[_arity(body["e"], args, None, loc)], args=args, loc=loc)
 
     def null_if(self, value: Any, depth: int, loc: int) -> Expr:
         body = self.fields(value, ("e", "type", "args", "fn"), ("op", "loc"))

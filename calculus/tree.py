@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
-__all__ = ["AggRef", "Aggregate", "AnyOf", "Argmax", "Call", "Case", "Choice", "Col", "Const", "DistinctFrom", "Expr", "FromItem",
-           "FromJoin", "FromOther", "FromPublic", "FromSubquery", "FromTable", "Group", "GroupRef", "JoinKind", "Logic", "NullIf",
-           "NullTest", "Order", "PublicColumn", "Query", "Relabel", "Select", "SetKind",
-           "SetOperation", "Target", "Truth", "bare", "position", "walk"]
+__all__ = ["AggRef", "Aggregate", "AnyOf", "Argmax", "Call", "Case", "Choice", "ChoiceKind", "Col", "Const", "DistinctFrom", "Expr",
+           "FromItem", "FromJoin", "FromOther", "FromPublic", "FromSubquery", "FromTable", "Group", "GroupRef", "JoinKind", "Logic",
+           "LogicKind", "NullIf", "NullTest", "Order", "PublicColumn", "Query", "Relabel", "Select", "SetKind", "SetOperation", "Target",
+           "Truth", "bare", "position", "walk"]
+
+
+LogicKind: TypeAlias = Literal["and", "or", "not"]
+ChoiceKind: TypeAlias = Literal["coalesce", "greatest", "least"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +55,7 @@ class AnyOf(Expr):
 
 @dataclass(frozen=True, kw_only=True)
 class Logic(Expr):
-    kind: str  # and, or, not
+    kind: LogicKind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +75,7 @@ class Case(Expr):
 
 @dataclass(frozen=True, kw_only=True)
 class Choice(Expr):
-    kind: str  # coalesce, greatest, least
+    kind: ChoiceKind
 
 
 @dataclass(frozen=True, kw_only=True)

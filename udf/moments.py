@@ -37,7 +37,7 @@ def averages(output: Output, collected: list[Column], noise: Noise) -> tuple[Col
 
 
 def _interval(output: Output, values: list[Fraction], counts: list[int]) -> str | None:
-    if low_equals_high(output) or not values:
+    if low_equals_high(output) or not values or not any(output.scales):
         return None
     low, high = _range(output)
     worst = high - low

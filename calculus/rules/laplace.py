@@ -31,11 +31,12 @@ def output(draft: Draft, share: Fraction, weight: Fraction, collects: tuple[int,
         return Output(label=label, type=agg.type, step=draft.step, sensitivity=Fraction(0), scale=Fraction(0), epsilon=Fraction(0),
                       error95=Fraction(0), mechanism=Mechanism.EXACT, public=draft.public)
     if not draft.noisy:
-        constant = draft.constant
+        # of what has parts, and is protected, they are collected, and put together as if they had noise
+        apart = draft.constant or (draft.protected and len(draft.parts) > 1)
         return Output(label=label, type=agg.type, step=draft.step, sensitivity=Fraction(0), scale=Fraction(0), epsilon=Fraction(0),
-                      error95=Fraction(0), mechanism=draft.mechanism if constant else Mechanism.EXACT, collects=collects,
+                      error95=Fraction(0), mechanism=draft.mechanism if apart else Mechanism.EXACT, collects=collects,
                       counts=draft.counts,
-                      scales=(Fraction(0),) * len(draft.parts) if constant else (), low=draft.low, high=draft.high, spread=draft.spread)
+                      scales=(Fraction(0),) * len(draft.parts) if apart else (), low=draft.low, high=draft.high, spread=draft.spread)
     scales = tuple(part.unit * weight / share for part in draft.parts)
     for part, scale in zip(draft.parts, scales, strict=True):
         check(agg, part.largest, part.step, scale, share)

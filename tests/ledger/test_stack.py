@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -85,6 +86,31 @@ def test_afford_tells_the_cost_of_a_batch_and_spends_nothing(stack: Any, name: s
     run(stack, f"SELECT count(*) FROM {name}", "0.4")
     found = stack.run("SELECT epsilon, note FROM privid.afford(%s)", f"SELECT count(*) FROM {name}", settings={"privid.epsilon": "0.4"})
     assert found == [(0, "answered before, costs nothing")]
+
+
+def test_each_camera_of_a_release_is_charged_what_its_own_segments_lose(stack: Any, name: str) -> None:
+    """Two rows of the one and eighteen of the other may change: a tenth and nine tenths, in EXPLAIN, afford, ledger and log."""
+    other = f"{name}_other"
+    write_video(stack.videos / f"{other}.mp4", [level for level in random.Random(other).choices(range(200), k=20) for _ in range(10)])
+    stack.camera(other, f"{other}.mp4", rho="1s", epsilon="1", quantum="20ms")
+    stack.table(other, other, "one", timeout="60ms", max_rows="9")
+    both = f"SELECT count(*) FROM (SELECT v FROM {name} UNION ALL SELECT v FROM {other}) q"
+    plan = stack.run(f"EXPLAIN (FORMAT JSON) {both}", settings={"privid.epsilon": "0.5"})[0][0][0]["Plan"]["Privid"]
+    assert [(c["Camera"], c["Epsilon"]) for c in plan["Cameras"]] == [(name, 0.05), (other, 0.45)]
+    assert [(c["Camera"], float(c["Epsilon"])) for c in plan["Charges"]] == [(name, 0.05), (other, 0.45)]
+    assert [(row[0], float(row[1])) for row in stack.run("SELECT camera, epsilon FROM privid.afford(%s)", both, settings={
+        "privid.epsilon": "0.5"})] == [(name, 0.05), (other, 0.45)]
+    run(stack, both, "0.5")
+    assert (spent(stack, name), spent(stack, other)) == (Fraction(5, 100), Fraction(45, 100))
+    assert stack.run("SELECT camera, epsilon::float8, rule FROM privid.releases WHERE camera IN (%s, %s) ORDER BY camera", name, other) == [
+        (name, 0.05, "exact"), (other, 0.45, "exact")]
+    with pytest.raises(psycopg.Error, match=f'camera "{other}".*epsilon 0.9 requested, 0.55 remaining') as refused:
+        run(stack, both, "1")
+    assert refused.value.sqlstate == "PV003"
+    told = re.search(r"privid.epsilon to at most ([0-9.]+) or", refused.value.diag.message_hint or "")
+    assert told is not None
+    run(stack, both, told[1])  # the hint works when it is followed
+    assert 0 < 1 - spent(stack, other) < Fraction(1, 10**6)
 
 
 def test_windows_that_can_still_afford_an_epsilon_are_told(stack: Any, name: str) -> None:
