@@ -120,7 +120,7 @@ def _check_budget(plan: Plan, shown: str, epsilon: Fraction) -> None:
 
 
 #: bytes that the inner query of one release may need: of memory, and of files (half of the room's temp_file_limit)
-MAX_MEMORY, MAX_FILES = 4 << 30, 2 << 30
+MAX_MEMORY, MAX_FILES = 4 << 30, 16 << 30
 
 
 def _check_space(needed: Bound) -> None:

@@ -108,10 +108,12 @@ class Desk:
         claims, role = _claims(plan), text_of(request, "role")
         frames = sum(self._ledger.charged_frames(claim.camera, claim.spans, claim.uses) for claim in claims) if plan.epsilon else 0
         left = min((self._ledger.remaining(claim.camera, claim.spans, claim.uses, role) for claim in claims), default=None)
+        cancel.check()
         reads = [self._read(use) for use in plan.uses] if plan.reads else []
         slots, now = 0, time.monotonic_ns()
         end = now
         for read in reads:
+            cancel.check()
             count, over = self._runner.forecast(read.use.table, read.stretches)
             slots, end = slots + count, max(end, over)
         seconds = Fraction(end - now, NANO) + judged.allowance

@@ -79,7 +79,7 @@ _PG_init(void)
 	DefineCustomIntVariable("privid.allowance",
 							"The longest that an answer may wait for its computation.",
 							"A release that could take longer, by public sizes, is refused.",
-							&privid_allowance, 10000, 1, 10 * 60 * 1000,
+							&privid_allowance, 10000, 1, 24 * 60 * 60 * 1000,
 							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomStringVariable("privid.socket",
 							   "The Unix socket of the engine.",

@@ -130,7 +130,7 @@ def server_settings(library: Path, engine_socket: str, connections: int) -> dict
         "autovacuum_max_workers": "1",
         "autovacuum_naptime": "10s",
         "max_stack_depth": "2MB",
-        "temp_file_limit": "4GB",
+        "temp_file_limit": "32GB",
         # values are never logged, nor shown
         "log_destination": "stderr",
         "logging_collector": "off",

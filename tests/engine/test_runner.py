@@ -23,6 +23,7 @@ from privid.engine.programs import Programs, describe
 from privid.engine.reading import Readings
 from privid.engine.runner import Runner
 from privid.engine.seams import Reader
+from privid.engine.series import Stretch
 from privid.errors import SandboxFailed
 from privid.model import Camera, Column, Executable, Footage, Grid, Mask, Region, Regions, Table
 from privid.sandbox.executable import Kind
@@ -283,3 +284,25 @@ def test_the_regions_of_a_chunk_are_cut_from_frames_that_are_decoded_once(make_w
     assert {name: one for name, one in seen.items() if name.count("-") == 2} == {
         f"chunk-{chunk}-{region}": ((1, 48, 32, 3), chunk * region) for chunk, region in runs}
     assert len(workshop.read) <= 6 + 5  # not once more for each region
+
+
+def test_a_forecast_of_many_slots_is_as_good_as_one_of_each_slot_by_itself(
+        make_workshop: Callable[[int], Workshop], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also beside a job that is under way, whose slots count once, and with runs that are kept."""
+    shop = make_workshop(2)
+    table, series = shop.table(40), bytes(32)
+    stretches = [Stretch(0, 40, 0, series, 0, 1)]
+    for key in list(stretches[0].all_keys())[:3]:
+        shop.cache.put(key, 0, "ok", 1, b"")
+    job = shop.runner.submit(table, Kind.PROGRAM, [(chunk, 0) for chunk in range(5, 9)], list(stretches[0].all_keys())[5:9])
+    count, end = shop.runner.forecast(table, stretches)
+    assert count == 40 - 3 - 4
+    monkeypatch.setattr(runner, "PLACES", 6)
+    again, brief = shop.runner.forecast(table, stretches)
+    assert again == count and abs(brief - end) <= 3 * shop.runner.pitch(table)
+    shop.runner.cancel(job)
+    began = time.monotonic()
+    year = replace(table, grid=Grid(0, 2_102_400, 1, 1))
+    count, end = shop.runner.forecast(year, [Stretch(0, 2_102_400, 0, bytes(32), 0, 1)])
+    assert count == 2_102_400 - 3 and time.monotonic() - began < 1
+    assert abs((end - time.monotonic_ns()) / (count / 2 * shop.runner.pitch(year)) - 1) < 0.01

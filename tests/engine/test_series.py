@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -108,7 +109,6 @@ def test_the_identity_of_runs_is_theirs_and_not_their_tables() -> None:
 
 
 def test_an_older_layout_is_started_afresh(tmp_path: Path) -> None:
-    import sqlite3
     with sqlite3.connect(tmp_path / "chunks.db") as old:
         old.execute("CREATE TABLE chunk (key BLOB PRIMARY KEY, rows INTEGER, outcome TEXT, weight INTEGER, used INTEGER, body BLOB)")
         old.execute("INSERT INTO chunk VALUES (x'00', 1, 'ok', 1, 1, x'')")
@@ -117,3 +117,11 @@ def test_an_older_layout_is_started_afresh(tmp_path: Path) -> None:
     cache.put(b"k", 0, "ok", 1, b"")
     assert cache.get(b"k") == (0, b"")
     cache.close()
+
+
+def test_frames_of_a_million_chunks_that_lie_apart_are_claimed_as_one_span() -> None:
+    """What is claimed holds all frames that are read, whatever it holds beside them."""
+    apart = replace(TABLE, grid=Grid(5, 3_000_000, 2, 10))
+    assert TableUse(apart, ((0, 3_000_000),)).frame_spans() == [(5, 29_999_997)]
+    assert TableUse(apart, ((0, 1_000_000), (2_000_000, 2_000_001))).frame_spans() == [(5, 9_999_997), (20_000_005, 20_000_007)]
+    assert TableUse(apart, ((0, 3), (7, 8))).frame_spans() == [(5, 7), (15, 17), (25, 27), (75, 77)]

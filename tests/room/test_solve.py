@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import random
+import threading
 import time
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +18,7 @@ from privid.calculus.alike import alike_value
 from privid.calculus.chunks import runs
 from privid.calculus.deparse import deparse
 from privid.calculus.tree import Call, Col, Const, Expr
+from privid.engine.cancel import Cancel, Cancelled
 from privid.errors import InvalidValue
 from privid.model import Camera, Executable, Footage, Grid, Key, SetWise, Span, Table, TableUse, VideoFile
 from privid.room import evaluate as room_evaluate
@@ -154,3 +158,30 @@ def test_two_million_chunks_that_must_be_looked_at_are_so_by_postgresql(pool: Ro
     began = time.monotonic()
     assert len(list(runs([hour], TableUse(year, ((0, 2_102_400),)), evaluate))) == 24 * 365
     assert time.monotonic() - began < 20  # on a busy machine
+
+
+def test_who_leaves_while_every_chunk_is_looked_at_leaves_no_work_behind(pool: RoomPool) -> None:
+    year = table("2025-01-01 00:00+00", 20_000_000, Fraction(3, 2))
+    evaluate = make_evaluate(pool, {})
+    text = Call(type="text", fn="pg_catalog.to_char(timestamptz,text)", args=(CHUNK, Const(type="text", value="YYYY HH24 MI")))
+    gone = Cancel()
+    threading.Timer(0.5, gone.set).start()
+    began = time.monotonic()
+    with pytest.raises((Cancelled, InvalidValue)), pool.wanted_by(gone):
+        for _ in runs([text], TableUse(year, ((0, 20_000_000),)), evaluate):
+            pass
+    assert time.monotonic() - began < 1.5 + 0.5
+    pids = [conn.info.backend_pid for conn in pool._idle if not conn.closed]
+    before = [cpu_of(pid) for pid in pids]
+    time.sleep(0.5)
+    assert sum(cpu_of(pid) for pid in pids) - sum(before) < 0.1
+    assert evaluate(["1"], year, (0, 1)) == [("1",)]
+
+
+def cpu_of(pid: int) -> float:
+    """Seconds that a process has computed; none when it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

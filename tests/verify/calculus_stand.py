@@ -14,7 +14,7 @@ import socket
 import tempfile
 import threading
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -34,7 +34,22 @@ from privid.engine.judge import Judge, Judged
 from privid.engine.wire import Malformed, pack_json, parse_body, read_message
 from privid.errors import EngineUnavailable, PrividError
 from privid.ledger.pool import Pool
-from privid.model import Evaluate, Executable, Footage, Key, Mask, PublicRows, Region, Regions, Span, Table, TableUse, VideoFile
+from privid.model import (
+    Evaluate,
+    Executable,
+    Footage,
+    Key,
+    Mask,
+    PublicRows,
+    Region,
+    Regions,
+    Run,
+    SetWise,
+    Span,
+    Table,
+    TableUse,
+    VideoFile,
+)
 from privid.room import Inner, Room
 from privid.room.plans import Planned
 from privid.video.chunking import make_grid
@@ -94,23 +109,42 @@ class _Remembered:
         return self.known[key]
 
 
+@dataclass(frozen=True)
+class _Evaluated(SetWise):
+    """Values of expressions over chunks, each asked once."""
+
+    slow: SetWise
+    known: dict[Any, Any]
+    settings: Any
+
+    def __call__(self, expressions: Sequence[str], table: Table, span: Span, region: str = "", /) -> list[Key]:
+        return list(self._once("__call__", expressions, table, span, region))
+
+    def at(self, expressions: Sequence[str], table: Table, chunks: Sequence[int], region: str = "", /) -> list[Key]:
+        return list(self._once("at", expressions, table, chunks, region))
+
+    def runs(self, expressions: Sequence[str], table: Table, spans: Sequence[Span], region: str = "", /) -> Iterator[Run]:
+        return iter(self._once("runs", expressions, table, spans, region))
+
+    def steady(self, table: Table, spans: Sequence[Span], zones: Collection[str | None], /) -> list[Span] | None:
+        return self.slow.steady(table, spans, zones)
+
+    def _once(self, name: str, expressions: Sequence[str], table: Table, places: Sequence[Any], region: str) -> Any:
+        key = (name, tuple(expressions), table.name, tuple(places), region, self.settings)
+        if key not in self.known:
+            self.known[key] = list(getattr(self.slow, name)(expressions, table, places, region))
+        return self.known[key]
+
+
 class Remembering(Room):
     """A room that is asked each question about chunks once, and may have queries planned only when they fail."""
 
     rehearses = True
 
-    _known: dict[Any, list[Key]]
-
     def evaluate(self, settings: Mapping[str, str]) -> Evaluate:
-        slow, known = super().evaluate(settings), self.__dict__.setdefault("_known", {})
-
-        def evaluate(expressions: Sequence[str], table: Table, span: Span, region: str = "", /) -> list[Key]:
-            key = (tuple(expressions), table.name, span, region, *sorted(settings.items()))
-            if key not in known:
-                known[key] = slow(expressions, table, span, region)
-            return known[key]  # type: ignore[no-any-return]
-
-        return evaluate
+        slow = super().evaluate(settings)
+        assert isinstance(slow, SetWise)
+        return _Evaluated(slow, self.__dict__.setdefault("_known", {}), tuple(sorted(settings.items())))
 
     def public_rows(self, settings: Mapping[str, str]) -> PublicRows:
         return _Remembered(super().public_rows(settings), self.__dict__.setdefault("_asked", {}), tuple(sorted(settings.items())))
