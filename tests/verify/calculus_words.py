@@ -126,9 +126,9 @@ class Words:
                     "GROUP BY 1")
         more = self.compared(">", "a.v", "b.v")
         equal, slip = self.compared("=", "a.plate", "b.plate"), self.slips()
-        on, where = " AND ".join([equal] if slip else self.shuffled([equal, more])), f" WHERE {more}" if slip else ""
+        both, where = " AND ".join([equal] if slip else self.shuffled([equal, more])), f" WHERE {more}" if slip else ""
         return (f"SELECT sum(range(n, 0, 5)) FROM (SELECT a.plate, count(*) AS n FROM {q.table} a "
-                f"{'LEFT JOIN' if len(q.conditions) % 2 else 'JOIN'} n2 b ON {on}{where} GROUP BY a.plate) z")
+                f"{'LEFT JOIN' if len(q.conditions) % 2 else 'JOIN'} n2 b ON {both}{where} GROUP BY a.plate) z")
 
     def plain(self, q: Question, conditions: Sequence[Cond]) -> str:
         rng = self.rng
