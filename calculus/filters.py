@@ -37,7 +37,7 @@ def without_chunks(agg: Aggregate, release: Release, evaluate: Evaluate) -> tupl
 
 
 def _of_chunks(part: Expr, release: Release) -> bool:
-    """Its value for a row is that for a chunk of the one scan there is: none of its columns comes from a program or elsewhere, or is NULL."""
+    """Its value for a row is that for a chunk of the only scan: none of its columns comes from a program or elsewhere, or is NULL."""
     columns, relation = columns_of(part), release.relation
     if not columns or len(relation.leaves) != 1:
         return False
