@@ -19,6 +19,7 @@ from .certificate import Cells, Derivation, Leaf, step
 from .chunks import runs
 from .draft import Draft
 from .expressions import columns_of
+from .filters import without_chunks
 from .grouping import groups
 from .rules import argmax, laplace, share_epsilon
 from .sources import Context
@@ -56,7 +57,7 @@ def analyse(select: Select, settings: Mapping[str, str], tables: Sequence[Table]
     return Plan(
         uses=_uses(release.relation.leaves), outputs=outputs, keys=cells.keys, epsilon=epsilon if noisy else Fraction(0),
         mechanism=", ".join(dict.fromkeys(noisy)) or Mechanism.EXACT,
-        canonical=_canonical(release, cells, drafts, settings),
+        canonical=_canonical(release, cells, drafts, settings, evaluate),
         derivation=_derivation(drafts, outputs, cells, release),
         hints=tuple(hints(release, cells, drafts, outputs, evaluate)), columns=tuple(columns),
         argmax=release.argmax.of if release.argmax is not None else None, costs=costs,
@@ -122,13 +123,15 @@ def _costs(release: Release, drafts: Sequence[Draft], outputs: Sequence[Output])
     return tuple(Cost(name, sensitivity[name], epsilon[name]) for name in cameras)
 
 
-def _canonical(release: Release, cells: Cells, drafts: Sequence[Draft], settings: Mapping[str, Any]) -> str:
+def _canonical(release: Release, cells: Cells, drafts: Sequence[Draft], settings: Mapping[str, Any], evaluate: Evaluate) -> str:
     # keys as a set, whatever order the statement lists them in; but of equal scores the first key wins
     keys = cells.keys if release.argmax is not None else sorted(cells.keys, key=json.dumps)
     answer: dict[str, Any] = {
         "keys": keys, "argmax": None if release.argmax is None else [release.argmax.agg, *release.argmax.of],
         "bounds": [[sorted((name, str(w)) for name, w in one.weights.items()), str(one.step), one.mechanism] for one in drafts]}
-    return canonical(release.relation.form, release.group, release.aggs, answer, settings)
+    filtered = [without_chunks(agg, release, evaluate) for agg in release.aggs]
+    answer["filters"] = [chosen for _, chosen in filtered]
+    return canonical(release.relation.form, release.group, [agg for agg, _ in filtered], answer, settings)
 
 
 def _derivation(drafts: Sequence[Draft], outputs: Sequence[Output], cells: Cells, release: Release) -> Derivation:

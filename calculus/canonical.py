@@ -13,12 +13,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from privid.model import Table, TableUse
+from privid.model import Grid, Span, Table, TableUse
 
 from .normal import form_of, normal, normal_aggregate, normal_conditions
 from .tree import Aggregate, Expr
 
-__all__ = ["canonical", "form_of_aggregate", "form_of_conditions", "form_of_expr", "form_of_scan", "form_of_view"]
+__all__ = ["canonical", "form_of_aggregate", "form_of_conditions", "form_of_expr", "form_of_scan", "form_of_view",
+           "frames_of"]
 
 #: changes whenever a rule changes what the same text releases
 EDITION = 3
@@ -72,9 +73,13 @@ def form_of_view(table: Table) -> dict[str, Any]:
 def form_of_scan(use: TableUse) -> list[Any]:
     """A table and the runs of it that are read, wherever its window begins and whatever condition chose them: the first frames of each
     stretch of chunks, and how many there are."""
-    grid = use.table.grid
-    read = [[[grid.frames(lo)[0], hi - lo] for lo, hi in spans] for spans in use.by_region]
+    read = frames_of(use.table.grid, use.by_region)
     return ["scan", _form_of_table(use.table), [read[0]] if all(spans == read[0] for spans in read) else read]
+
+
+def frames_of(grid: Grid, by_region: Sequence[Sequence[Span]]) -> list[list[list[int]]]:
+    """For each region the first frame of each stretch of chunks, and how many they are."""
+    return [[[grid.frames(lo)[0], hi - lo] for lo, hi in spans] for spans in by_region]
 
 
 def form_of_aggregate(agg: Aggregate) -> list[Any]:

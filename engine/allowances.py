@@ -8,7 +8,7 @@ from privid.model import Plan
 
 from .timetable import NANO
 
-__all__ = ["QUICK", "SLOW_FACTOR", "allowance_of", "is_slow", "margin_of"]
+__all__ = ["QUICK", "SLOW_FACTOR", "allowance_of", "is_slow", "margin_of", "picking", "widened"]
 
 #: seconds; what could take longer is slow, has a lane of its own, and is given so many times its bound, because quick ones go first
 QUICK, SLOW_FACTOR = Fraction(1), 4
@@ -29,6 +29,26 @@ def allowance_of(worst: Fraction, quantum: Fraction) -> Fraction:
     (Fraction(1, 2), Fraction(12, 1))
     """
     return max(quantum, worst if worst <= QUICK else SLOW_FACTOR * worst)
+
+
+#: nanoseconds to take some columns out of a kept run: for the run, for each column of it, for ten bytes of the most it can have
+_RUN, _COLUMN, _TEN_BYTES = 5_000, 1_000, 60
+
+
+def picking(runs: int, columns: int, weight: int) -> Fraction:
+    """Seconds to take a table's columns out of runs that were kept with more of them; several times what it takes."""
+    return Fraction(runs * (_RUN + _COLUMN * columns + _TEN_BYTES * weight // 10), NANO)
+
+
+def widened(allowance: Fraction, more: Fraction) -> Fraction:
+    """An allowance for as much more work.
+
+    >>> widened(Fraction(1, 2), Fraction(1, 4)), widened(Fraction(1, 2), Fraction(1)), widened(Fraction(12), Fraction(1))
+    (Fraction(3, 4), Fraction(6, 1), Fraction(16, 1))
+    """
+    if not more:
+        return allowance
+    return allowance_of((allowance if allowance <= QUICK else allowance / SLOW_FACTOR) + more, Fraction(0))
 
 
 def is_slow(allowance: int) -> bool:

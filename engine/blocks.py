@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from privid.model import Column, TableUse
 
 from .chunks import Entry
-from .rows import Padding, header
+from .rows import Padding, header, pick
 
 __all__ = ["Blocks"]
 
@@ -27,12 +27,14 @@ class Blocks:
     places: Sequence[int]  # the region of each run
     moments: Sequence[int]  # the trusted column chunk, in PostgreSQL's microseconds
     keys: Sequence[bytes]  # in the chunk cache
+    picks: tuple[int, ...] | None = None  # which of the kept columns are the table's; None: all
 
     @classmethod
-    def of(cls, use: TableUse, runs: Sequence[tuple[int, int]], moments: Sequence[int], keys: Sequence[bytes]) -> Blocks:
+    def of(cls, use: TableUse, runs: Sequence[tuple[int, int]], moments: Sequence[int], keys: Sequence[bytes],
+           picks: tuple[int, ...] | None = None) -> Blocks:
         table = use.table
         return cls(table.untrusted, tuple(name.encode() for name in table.region_names), table.max_rows, table.pad,
-                   [region for _, region in runs], moments, keys)
+                   [region for _, region in runs], moments, keys, picks)
 
     def bodies(self, kept: Callable[[bytes], Entry]) -> Iterator[bytes]:
         """Bodies of B messages; `kept` gives the rows of a run, waiting for them if need be."""
@@ -41,6 +43,8 @@ class Blocks:
         padding = Padding(self.columns, self.max_rows) if self.pad else None
         for region, moment, key in zip(self.places, self.moments, self.keys, strict=True):
             rows, body = kept(key)
+            if self.picks is not None:
+                body = pick(body, self.picks)
             if padding is not None and rows < self.max_rows:
                 rows, body = self.max_rows, padding.fill(body, rows)
             if rows == 0:

@@ -22,7 +22,7 @@ from privid.sandbox.runtime import DEFAULT_RUNTIME, runtime_label
 
 from .series import Series, Stretch, parts_of
 
-__all__ = ["ChunkCache", "Entry", "series_of"]
+__all__ = ["ChunkCache", "Entry", "program_of", "series_of"]
 
 #: changes when entries are laid out, or programs started, in another way
 FORMAT = 1
@@ -37,14 +37,17 @@ Entry = tuple[int, bytes]  # rows, encoded columns
 
 def series_of(table: Table, kind: str, runtime: str) -> Series:
     """Where the runs of a table lie in the cache."""
-    camera = table.camera
-    shared = hashlib.sha256(json.dumps([
-        FORMAT, camera.name, str(camera.footage.fps), camera.footage.width, camera.footage.height,
-        table.executable.sha256, kind, runtime if table.runtime == DEFAULT_RUNTIME else runtime_label(table.runtime),
-        str(table.timeout), table.max_rows, table.grid.size,
-        [[c.name, c.type, c.default, c.labels, *c.domain] for c in table.untrusted],
-    ]).encode())
+    columns = [[c.name, c.type, c.default, c.labels, *c.domain] for c in table.untrusted]
+    shared = hashlib.sha256(json.dumps([*program_of(table, kind, runtime), columns]).encode())
     return Series(table, shared, [_view(table, region) for region in range(len(table.region_names))])
+
+
+def program_of(table: Table, kind: str, runtime: str) -> list[Any]:
+    """What decides what its program prints, beside footage and view, and how much of it is read."""
+    camera = table.camera
+    return [FORMAT, camera.name, str(camera.footage.fps), camera.footage.width, camera.footage.height,
+            table.executable.sha256, kind, runtime if table.runtime == DEFAULT_RUNTIME else runtime_label(table.runtime),
+            str(table.timeout), table.max_rows, table.grid.size]
 
 
 def _view(table: Table, region: int) -> list[Any]:
@@ -90,6 +93,7 @@ class ChunkCache:
                        " weight INTEGER NOT NULL, used INTEGER NOT NULL, body BLOB NOT NULL, place INTEGER NOT NULL)")
             db.execute("CREATE INDEX IF NOT EXISTS chunk_used ON chunk (used, weight)")
             db.execute("CREATE INDEX IF NOT EXISTS chunk_place ON chunk (substr(key, 1, 32), place)")
+            db.execute("CREATE TABLE IF NOT EXISTS shape (program BLOB NOT NULL, columns TEXT NOT NULL, UNIQUE (program, columns))")
             db.execute("SELECT count(*) FROM (SELECT 1 FROM chunk LIMIT 1)").fetchone()
         except sqlite3.DatabaseError:
             db.close()
@@ -161,6 +165,17 @@ class ChunkCache:
             self._weight += weight - old
             self._heaviest = max(self._heaviest, self._weight)  # the file does not shrink
             self._evict()
+
+    def shapes(self, program: bytes) -> list[str]:
+        """The columns under which runs of a program have been read, those first that were first."""
+        with self._lock:
+            return [text for (text,) in self._db.execute("SELECT columns FROM shape WHERE program = ? ORDER BY rowid", (program,))]
+
+    def add_shape(self, program: bytes, columns: str, most: int) -> None:
+        with self._lock:
+            (count,) = self._db.execute("SELECT count(*) FROM shape WHERE program = ?", (program,)).fetchone()
+            if count < most:
+                self._db.execute("INSERT OR IGNORE INTO shape VALUES (?, ?)", (program, columns))
 
     def hidden(self) -> int:
         """Bytes that its files would have more if every entry were as large as it could be: added to them they tell nothing of rows."""

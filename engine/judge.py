@@ -20,7 +20,7 @@ from .definitions import Sources, make_table
 from .timetable import nanoseconds
 from .wire import Malformed
 
-__all__ = ["Judge", "Judged", "settings_of", "text_of"]
+__all__ = ["Judge", "Judged", "is_allowed", "settings_of", "text_of"]
 
 
 @dataclass(frozen=True)
@@ -143,6 +143,15 @@ def _check_allowance(allowance: Fraction, request: dict[str, Any]) -> None:
                               "expressions of the statement.",
                        hint=f"SET privid.allowance = '{-(-needed // 1000)}s', or choose fewer chunks, a smaller max_rows or "
                             "simpler expressions.")
+
+
+def is_allowed(allowance: Fraction, request: dict[str, Any]) -> bool:
+    """Whether the session is ready to wait so long."""
+    try:
+        _check_allowance(allowance, request)
+    except InvalidValue:
+        return False
+    return True
 
 
 def _seconds(milliseconds: int) -> str:

@@ -51,7 +51,10 @@ class Programs:
     def read_output(self, table: Table, result: RunResult) -> Harvested:
         """Rows of a run; whatever went wrong in the program is one row of defaults."""
         rows, body = self._readings.read(table, result.stdout if result.outcome is Outcome.OK else None)
-        return Harvested(rows, body, weigh(table, self._limits), result.outcome.value)
+        return Harvested(rows, body, self.weight(table), result.outcome.value)
+
+    def weight(self, table: Table) -> int:
+        return weigh(table, self._limits)
 
 
 def describe(table: Table, chunk: int, region: int, folder: Path) -> None:

@@ -21,7 +21,7 @@ from privid.room.query import objects, publics
 from privid.sandbox.executable import Kind
 from privid.udf import noise
 
-from .allowances import is_slow, margin_of
+from .allowances import is_slow, margin_of, picking, widened
 from .blocks import Blocks
 from .cancel import Cancel, Cancelled
 from .chunks import ChunkCache, series_of
@@ -29,11 +29,12 @@ from .definitions import Sources, make_camera, make_table
 from .evaluation import Evaluations, Task
 from .handles import Charge, Handle, Scan
 from .identity import in_order, reuse_key
-from .judge import Judge, Judged, text_of
+from .judge import Judge, Judged, is_allowed, text_of
 from .log import Log
 from .programs import OUTCOMES, Programs
 from .runner import Runner
 from .series import Stretch
+from .shapes import Shapes, Wider
 from .timetable import NANO, nanoseconds
 from .wire import Malformed
 
@@ -57,15 +58,18 @@ class Answer:
 
 @dataclass(frozen=True)
 class _Read:
-    """One table of a release: where its runs lie in the chunk cache. What there is of each run is computed when it is to run."""
+    """One table of a release: its runs by all that decides their rows, what it is run and read as, and where those runs lie in the chunk
+    cache. What there is of each run is computed when it is to run."""
 
     use: TableUse
     kind: Kind
     stretches: list[Stretch]
+    wider: Wider
+    kept: list[Stretch]
 
     def each(self) -> tuple[list[tuple[int, int]], list[int], list[bytes]]:
         """Chunk and region of each run in order of time, where it stands in time, and its key in the chunk cache."""
-        table, stretches = self.use.table, self.stretches
+        table, stretches = self.use.table, self.kept
         runs = [(one.chunk + n, one.region) for one in stretches for n in range(one.count)]
         moments = [moment for one in stretches for moment in chunk_moments(table, (one.chunk, one.chunk + one.count))]
         keys = [key for one in stretches for key in one.all_keys()]
@@ -86,6 +90,7 @@ class Desk:
         self._programs = programs
         self._runner = runner
         self._cache = cache
+        self._shapes = Shapes(cache)
         self._evaluations = evaluations
         self._log = log
         #: what EXPLAIN shows of a release's key: the key itself is a digest of the video, which nobody may see
@@ -97,9 +102,22 @@ class Desk:
         """Which of several levels of a statement are its releases."""
         return self._judge.choose(request, cancel)
 
-    def _read(self, use: TableUse) -> _Read:
-        kind = self._programs.kind(use.table.executable)
-        return _Read(use, kind, series_of(use.table, kind.value, self._programs.runtime_id).stretches(use))
+    def _read(self, use: TableUse, *, alone: bool = False) -> _Read:
+        """`alone`: whatever wider table there is."""
+        table, kind, runtime = use.table, self._programs.kind(use.table.executable), self._programs.runtime_id
+        own = series_of(table, kind.value, runtime).stretches(use)
+        wider = Wider(table, None) if alone else self._shapes.of(table, kind.value, runtime)
+        return _Read(use, kind, own, wider, own if wider.picks is None else series_of(wider.table, kind.value, runtime).stretches(use))
+
+    def _reads(self, request: dict[str, Any], judged: Judged) -> tuple[list[_Read], Fraction]:
+        """What is read, and the allowance with it: a wider table is used where the session has the time that this can take."""
+        reads = [self._read(use) for use in judged.plan.uses]
+        more = sum((picking(read.use.count, len(read.wider.table.untrusted), self._programs.weight(read.wider.table))
+                    for read in reads if read.wider.picks is not None), Fraction(0))
+        allowance = widened(judged.allowance, more)
+        if allowance == judged.allowance or is_allowed(allowance, request):
+            return reads, allowance
+        return [self._read(use, alone=True) for use in judged.plan.uses], judged.allowance
 
     def explain(self, request: dict[str, Any], cancel: Cancel) -> tuple[dict[str, Any], list[str]]:
         """What a release would cost. Nothing is charged, nothing runs."""
@@ -109,16 +127,16 @@ class Desk:
         frames = sum(self._ledger.charged_frames(claim.camera, claim.spans, claim.uses) for claim in claims) if plan.epsilon else 0
         left = min((self._ledger.remaining(claim.camera, claim.spans, claim.uses, role) for claim in claims), default=None)
         cancel.check()
-        reads = [self._read(use) for use in plan.uses] if plan.reads else []
+        reads, allowance = self._reads(request, judged) if plan.reads else ([], judged.allowance)
         slots, now = 0, time.monotonic_ns()
         end = now
         for read in reads:
             cancel.check()
-            count, over = self._runner.forecast(read.use.table, read.stretches)
+            count, over = self._runner.forecast(read.wider.table, read.kept)
             slots, end = slots + count, max(end, over)
-        seconds = Fraction(end - now, NANO) + judged.allowance
+        seconds = Fraction(end - now, NANO) + allowance
         shown, lines = calculus.explain(plan, frames_charged=frames, budget_remaining=left, slots=slots, seconds=seconds,
-                                        allowance=judged.allowance)
+                                        allowance=allowance)
         key = reuse_key(plan, reads)
         before = self._ledger.find_answer(key) if request.get("reuse") is True and plan.reads else None
         shown |= {"Answered Before": before is not None, "Release": self._name_of(key),
@@ -141,7 +159,7 @@ class Desk:
         if not plan.reads:
             rows, _ = noise.answer(plan, [])
             return Answer(rows, "public answer: no row was read, and no epsilon charged", False)
-        reads = [self._read(use) for use in plan.uses]
+        reads, allowance = self._reads(request, judged)
         key = reuse_key(plan, reads)
         stored = self._ledger.find_answer(key) if request.get("reuse") is True else None
         if stored is not None and (again := in_order(plan, stored.rows)) is not None:
@@ -152,7 +170,7 @@ class Desk:
         release = self._ledger.charge(_claims(plan), ReleaseRecord(
             role=text_of(request, "role"), query=text_of(request, "query"), canonical=plan.canonical, key=key, epsilon=plan.epsilon,
             mechanism=plan.mechanism, outputs=plan.outputs))
-        handle = Handle(Charge(release, arrived, time.monotonic_ns(), nanoseconds(judged.allowance)), self._cache.pin())
+        handle = Handle(Charge(release, arrived, time.monotonic_ns(), nanoseconds(allowance)), self._cache.pin())
         self._log.write("release charged", release=release, cameras=len(plan.costs), outputs=len(plan.outputs), groups=len(plan.keys))
         try:
             self._submit(handle, reads)
@@ -257,8 +275,9 @@ class Desk:
     def _submit(self, handle: Handle, reads: Sequence[_Read]) -> None:
         for read in reads:
             runs, moments, keys = read.each()
-            job = self._runner.submit(read.use.table, read.kind, runs, keys)
-            blocks = Blocks.of(read.use, runs, moments, keys)
+            self._shapes.remember(read.wider, read.kind.value, self._programs.runtime_id)
+            job = self._runner.submit(read.wider.table, read.kind, runs, keys)
+            blocks = Blocks.of(read.use, runs, moments, keys, read.wider.picks)
             handle.scans[read.use.table.index] = Scan(read.use, blocks, job)
 
     def scan(self, handle: Handle, table: int) -> Iterator[bytes]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from privid.model import Column
 
-__all__ = ["Padding", "Row", "Value", "decode_columns", "encode_columns", "header", "row_width"]
+__all__ = ["Padding", "Row", "Value", "decode_columns", "encode_columns", "header", "pick", "row_width"]
 
 Value = str | float | bool
 Row = Sequence[Value]
@@ -48,6 +48,17 @@ def _encode(column: Column, values: list[Value]) -> list[bytes]:
 def header(rows: int, chunk: int, region: bytes) -> bytes:
     """What stands before the columns: row count, the chunk's microseconds, its region."""
     return _HEAD.pack(rows, chunk, len(region)) + region
+
+
+def pick(body: bytes, places: Sequence[int]) -> bytes:
+    """Some of the columns of a chunk, by number, in this order."""
+    parts: list[bytes] = []
+    place, last = 0, max(places, default=-1)
+    for _ in range(last + 1):
+        end = place + 4 + _U32.unpack_from(body, place)[0]
+        parts.append(body[place:end])
+        place = end
+    return b"".join(parts[number] for number in places)
 
 
 class Padding:

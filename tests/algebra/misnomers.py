@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from privid.calculus import analysis, canonical, joins, normal, sources
+from privid.calculus import analysis, canonical, filters, joins, normal, sources
 from privid.calculus.bounds import draft
 from privid.calculus.canonical import form_of_conditions
 from privid.calculus.functions import names
@@ -117,6 +117,11 @@ def _regions_left_out(patch: Patch) -> None:
     patch.setattr(sources, "form_of_scan", lambda use: right(TableUse(use.table, use.chunks)))
 
 
+def _chunks_of_filters_left_out(patch: Patch) -> None:
+    right = filters.without_chunks
+    patch.setattr(analysis, "without_chunks", lambda *args: (right(*args)[0], None))
+
+
 def _same_bounds(right: Callable[..., Any]) -> Callable[..., Any]:
     """Bounds are a part of a release too, and would hide the mistake."""
     return lambda *args: replace(right(*args), weights={name: type(w)(1) for name, w in right(*args).weights.items()})
@@ -162,6 +167,7 @@ MISNOMERS = tuple(Misnomer(name, make) for name, make in (
     ("nothing is ever NULL", _null_tests_alike),
     ("chunks do not count", _chunks_left_out),
     ("regions do not count", _regions_left_out),
+    ("chunks of filters do not count", _chunks_of_filters_left_out),
     ("units do not count", _units_left_out),
     ("ON is WHERE", _conditions_of_a_join_after_it),
     ("the order of keys does not count for a winner", _order_of_keys_left_out),

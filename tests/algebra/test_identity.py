@@ -31,6 +31,11 @@ SAME: Sequence[tuple[str, ...]] = (
      "SELECT count(*) FROM n1 WHERE 1=1 AND red", "SELECT count(*) FILTER (WHERE true) FROM n1 WHERE red",
      "SELECT count(2.5) FROM n1 WHERE red",
      "SELECT count(*) AS n FROM n1 AS other WHERE other.red", "SELECT COUNT(*) FROM n1 WHERE (red) AND red"),
+    # filters of one aggregate
+    ("SELECT count(*) FILTER (WHERE chunk >= '2026-03-01 06:00:02+00'), count(*) FROM n1",
+     "SELECT count(*) FILTER (WHERE '2026-03-01 06:00:01.7+00' < chunk), count(1) FROM n1",
+     "SELECT count(*) FILTER (WHERE chunk > '2026-03-01 06:00:01.6+00' AND chunk < now() AND true), count(*) FROM n1"),
+    ("SELECT count(*) FILTER (WHERE region = 'b' AND red) FROM r1", "SELECT count(*) FILTER (WHERE red AND region <> 'a') FROM r1"),
     # units
     ("SELECT date_trunc('minute', chunk), count(*) FROM n1 GROUP BY 1",
      "SELECT date_trunc('MINUTE', chunk) AS t, count(1) FROM n1 GROUP BY t",
@@ -81,6 +86,11 @@ OTHERS: Sequence[tuple[str, ...]] = (
     ("SELECT plate, count(*) FROM n1 WHERE plate IN ('A', 'B') GROUP BY 1",
      "SELECT plate, count(*) FROM n1 WHERE plate IN ('A', 'C') GROUP BY 1",
      "SELECT plate, count(*) FROM n1 WHERE plate IN ('A', 'B', 'C') GROUP BY 1"),
+    ("SELECT count(*) FILTER (WHERE chunk >= '2026-03-01 06:00:02+00'), count(*) FROM n1",
+     "SELECT count(*) FILTER (WHERE chunk >= '2026-03-01 06:00:01+00'), count(*) FROM n1",
+     "SELECT count(*) FILTER (WHERE red), count(*) FROM n1", "SELECT count(*) FILTER (WHERE NOT red), count(*) FROM n1",
+     "SELECT count(*) FILTER (WHERE chunk >= '2026-03-01 06:00:02+00' OR red), count(*) FROM n1"),
+    ("SELECT count(*) FILTER (WHERE region = 'b') FROM r1", "SELECT count(*) FILTER (WHERE region = 'a') FROM r1"),
     # of equal scores the first key wins
     ("SELECT plate FROM n1 WHERE plate IN ('A', 'B') GROUP BY 1 ORDER BY count(*) DESC LIMIT 1",
      "SELECT plate FROM n1 WHERE plate IN ('B', 'A') GROUP BY 1 ORDER BY count(*) DESC LIMIT 1"),
