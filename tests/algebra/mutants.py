@@ -27,6 +27,8 @@ class Mutant:
     make: Callable[[pytest.MonkeyPatch], None]
     #: not in what is claimed, but in how an answer is made
     everywhere: bool = False
+    #: it is in how a program's output is read, so that rows are other ones
+    rows: bool = False
 
 
 def _facts(change: Callable[[Judge, Expr, Facts], Facts]) -> Callable[[pytest.MonkeyPatch], None]:

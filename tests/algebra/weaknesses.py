@@ -63,6 +63,8 @@ class Weakness:
     query: Query
     #: the rule as it is refuses the statement
     refused: bool = False
+    #: the mistake is in how a program's output is read, so that rows are other ones
+    rows: bool = False
 
 
 def _query(aggs: str | list[Agg], body: str, *keys: str, depth: int = 0, is_argmax: bool = False) -> Query:
@@ -136,9 +138,11 @@ WEAKNESSES = [
     Weakness("regions", "events that cross taken for ones that stay", _instead(regions, "stays", lambda table: True),
              _query(_sum("range(n, 0, 1)"), "FROM (SELECT region, count(*) AS n FROM @r2@ q GROUP BY 1) q", depth=1)),
     Weakness("column options", "a text that is no key is kept, and counted", _keys_pass,
-             _query([Agg("count", "plate", distinct=True)], "FROM @o1@ q")),
-    Weakness("column options", "a text that is no key is kept, and has a group", _keys_pass, _query("count", "FROM @o2@ q", "plate")),
-    Weakness("column options", "a number outside its bounds is kept, and added up", _bounds_pass, _query(_sum("v"), "FROM @o1@ q")),
+             _query([Agg("count", "plate", distinct=True)], "FROM @o1@ q"), rows=True),
+    Weakness("column options", "a text that is no key is kept, and has a group", _keys_pass, _query("count", "FROM @o2@ q", "plate"),
+             rows=True),
+    Weakness("column options", "a number outside its bounds is kept, and added up", _bounds_pass, _query(_sum("v"), "FROM @o1@ q"),
+             rows=True),
     Weakness("regions apart", "soft borders taken for hard ones", _instead(apart, "where", lambda leaves, camera: apart.Where(
              leaves[0].use.table.regions, frozenset(i for i, spans in enumerate(leaves[0].use.by_region) if spans))),
              _query("count", "FROM (SELECT a.plate FROM @r2@ a JOIN @r2@ b ON a.plate = b.plate WHERE a.region = 'a' AND b.region = 'b' "

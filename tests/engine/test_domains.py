@@ -120,10 +120,10 @@ def test_options_belong_to_columns_that_a_program_fills_with_numbers_or_text(col
 
 
 def test_options_are_part_of_what_kept_rows_are_found_by() -> None:
-    def keys(options: dict[str, str], type_: str = "float8", default: str = "0") -> bytes:
-        return series_of(table({"name": "x", "type": type_, "default": default, "options": options}), "python", "r").key(0, 0)
+    def key(options: dict[str, str], type_: str = "float8", default: str = "0") -> bytes:
+        return series_of(table({"name": "x", "type": type_, "default": default, "options": options}), "module", "r").key(0, 0)
 
-    found = [keys({}), keys({"low": "0", "high": "1"}), keys({"low": "0", "high": "2"}), keys({}, "text"), keys({"keys": "0"}, "text"),
-             keys({"keys": "0,1"}, "text")]
+    found = [key({}), key({"low": "0", "high": "1"}), key({"low": "0", "high": "2"}), key({}, "text"), key({"keys": "0"}, "text"),
+             key({"keys": "0,1"}, "text")]
     assert len(set(found)) == len(found)
-    assert keys({"low": "0.0", "high": "1.00"}) == keys({"low": "-0", "high": "1"})
+    assert key({"low": "0.0", "high": "1.00"}) == key({"low": "-0", "high": "1"})

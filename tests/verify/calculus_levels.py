@@ -21,6 +21,7 @@ __all__ = ["Level", "Levels"]
 
 _BASE = (Column("chunk", "timestamptz", True), Column("plate", "text"), Column("v", "float8"), Column("w", "float8"),
          Column("red", "boolean"), Column("size", "anyenum"))
+_BOUNDED = tuple(Column(c.text, c.type, c.trusted, c.text in ("plate", "v")) for c in _BASE)
 _KEYS = ("text", "anyenum", "boolean", "int8", "int4", "numeric", "float8")
 _BINS = ("timestamptz", "text", "numeric", "date", "float8", "boolean", "int4", "timestamp", "time")
 _SUMS = ("sum", "avg", "variance", "var_pop", "var_samp", "stddev", "stddev_pop", "stddev_samp")
@@ -42,7 +43,7 @@ class Level:
         return [c for c in self.cols if c.type in types]
 
     def under(self, alias: str) -> tuple[Column, ...]:
-        return tuple(Column(f"{alias}.{c.text}", c.type, c.trusted) for c in self.cols)
+        return tuple(Column(f"{alias}.{c.text}", c.type, c.trusted, c.declared) for c in self.cols)
 
 
 class Levels:
@@ -98,6 +99,9 @@ class Levels:
 
     def summand(self, kind: str, cols: Sequence[Column]) -> str:
         """What is added up: with a range, mostly, where its type is that of a range; or made of bounded values."""
+        declared = [c.text for c in cols if c.declared and c.type == kind]
+        if declared and self.chance(0.6):
+            return self.rng.choice(declared)
         if kind == "numeric" and self.chance(0.85):
             return self.typed.range(self.value("float8", cols))
         pick = self.rng.random()
@@ -174,8 +178,10 @@ class Levels:
     def table(self) -> Level:
         site = TABLES[self.rng.choice(sorted(TABLES))]
         forms = {f"stride {'+' if site.step > site.size else '-' if site.step < site.size else '0'}",
-                 *(form for form, there in (("pad", site.pad), ("mask", site.mask), ("regions", site.regions)) if there)}
-        return Level(f"@{site.name}@", (Column("region", "text", True), *_BASE) if site.regions else _BASE, frozenset(forms))
+                 *(form for form, there in (("pad", site.pad), ("mask", site.mask), ("regions", site.regions),
+                                                    ("column options", site.bounded)) if there)}
+        base = _BOUNDED if site.bounded else _BASE
+        return Level(f"@{site.name}@", (Column("region", "text", True), *base) if site.regions else base, frozenset(forms))
 
     @production("relation")
     def relation(self, depth: int) -> Level:
@@ -402,6 +408,9 @@ class Levels:
 
     def _declared(self, cols: Sequence[Column], conditions: list[str], kind: str) -> str:
         """An untrusted key, with a list of what it may be, or of a type that says so."""
+        declared = [c.text for c in cols if c.declared and c.type == "text"]
+        if kind == "type" and declared and self.chance(0.6):
+            return self.rng.choice(declared)
         of = self.rng.choice([t for t in (("boolean", "anyenum") if kind == "type" else ("text", "text", *NUMBERS))
                               if t in self.typed.reachable(cols)] or ["int4"])
         direct = [c.text for c in cols if c.type == of and not c.trusted]

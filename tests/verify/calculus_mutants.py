@@ -27,11 +27,11 @@ from .calculus_grammar import Query
 from .calculus_mechanisms import Answer, parts
 from .calculus_search import Finding, costs_of
 from .calculus_stand import Stand, own_postgres
-from .calculus_world import CAMERAS, Pair
+from .calculus_world import CAMERAS, TABLES, Pair
 
 __all__ = ["ALL", "Hunt", "main"]
 
-ALL: Sequence[Mutant] = (*MUTANTS, *(Mutant(f"{w.rule}: {w.mistake}", w.make) for w in WEAKNESSES))
+ALL: Sequence[Mutant] = (*MUTANTS, *(Mutant(f"{w.rule}: {w.mistake}", w.make, rows=w.rows) for w in WEAKNESSES))
 
 
 @contextmanager
@@ -64,7 +64,7 @@ class Hunt(Discovery):
         self._claims = []
         for mutant in self.open:
             other = self._judged(mutant, bodies)
-            if other is not None and (mutant.everywhere or found is None or _differ(found, other)):
+            if other is not None and (mutant.everywhere or mutant.rows or found is None or _differ(found, other)):
                 self._claims.append((mutant, other))
         return found or next((claim for _, claim in self._claims), None)
 
@@ -85,9 +85,15 @@ class Hunt(Discovery):
         answers = super().both(query, claim, pairs)
         known = {claim.inner.query: answers}
         for mutant, other in list(self._claims):
-            if other.inner.query not in known or any(o.public is not None for o in other.plan.outputs):
-                known[other.inner.query] = super().both(query, other, pairs)
-            finding = self._compared(mutant, query, other, pairs, known[other.inner.query])
+            if mutant.rows:
+                if not any(TABLES[table].bounded for table in query.tables):
+                    continue
+                with _made(mutant):
+                    finding = self._compared(mutant, query, other, pairs, super().both(query, other, pairs))
+            else:
+                if other.inner.query not in known or any(o.public is not None for o in other.plan.outputs):
+                    known[other.inner.query] = super().both(query, other, pairs)
+                finding = self._compared(mutant, query, other, pairs, known[other.inner.query])
             if finding is not None:
                 self._claims.remove((mutant, other))
                 self.open.remove(mutant)

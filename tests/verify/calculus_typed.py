@@ -60,6 +60,7 @@ class Column:
     type: str
     #: computed from chunk and region alone
     trusted: bool = False
+    declared: bool = False  # a column whose options bound it
 
 
 @dataclass
