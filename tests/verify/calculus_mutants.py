@@ -31,7 +31,7 @@ from .calculus_world import CAMERAS, Pair
 
 __all__ = ["ALL", "Hunt", "main"]
 
-ALL: Sequence[Mutant] = (*MUTANTS, *(Mutant(f"{w.rule}: {w.mistake}", w.make) for w in WEAKNESSES))
+ALL: Sequence[Mutant] = (*MUTANTS, *(Mutant(f"{w.rule}: {w.mistake}", w.make, rule=w.rule) for w in WEAKNESSES))
 
 
 @contextmanager
@@ -57,12 +57,17 @@ class Hunt(Discovery):
         self.caught: dict[str, Caught] = {}
         self.begun = time.monotonic()
         self._claims: list[tuple[Mutant, Claim]] = []
+        self._rules: set[str] = set()
 
     def claim(self, query: Query) -> Claim | None:
         found = super().claim(query)
         bodies = list(self.stand.engine.bodies)
         self._claims = []
+        rules = set(_rules(found.plan.derivation)) if found is not None else set[str]()
+        self._rules |= rules
         for mutant in self.open:
+            if found is not None and mutant.rule in self._rules - rules:
+                continue  # a rule that shows where it is used, and is not used here
             other = self._judged(mutant, bodies)
             if other is not None and (mutant.everywhere or found is None or _differ(found, other)):
                 self._claims.append((mutant, other))
@@ -118,6 +123,12 @@ def _candidates(bodies: Sequence[tuple[str, dict[str, Any]]]) -> Iterator[dict[s
     for kind, body in bodies:
         if kind == "X":
             yield body
+
+
+def _rules(node: Any) -> Iterator[str]:
+    yield node["rule"]
+    for below in node["inputs"]:
+        yield from _rules(below)
 
 
 def _differ(one: Claim, other: Claim) -> bool:
