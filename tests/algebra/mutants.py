@@ -27,8 +27,6 @@ class Mutant:
     make: Callable[[pytest.MonkeyPatch], None]
     #: not in what is claimed, but in how an answer is made
     everywhere: bool = False
-    #: the one rule that is faulty, where it is one
-    rule: str | None = None
 
 
 def _facts(change: Callable[[Judge, Expr, Facts], Facts]) -> Callable[[pytest.MonkeyPatch], None]:
