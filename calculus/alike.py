@@ -13,7 +13,22 @@ from dataclasses import replace
 from privid.errors import NoRule
 
 from .functions import names
-from .tree import Aggregate, Call, Choice, Const, Expr, FromItem, FromJoin, FromSubquery, Query, Select, SetKind, SetOperation, Target, position
+from .tree import (
+    Aggregate,
+    Call,
+    Choice,
+    Const,
+    Expr,
+    FromItem,
+    FromJoin,
+    FromSubquery,
+    Query,
+    Select,
+    SetKind,
+    SetOperation,
+    Target,
+    position,
+)
 
 __all__ = ["alike", "alike_text", "alike_value", "check_keys"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +11,8 @@ from tests.verify.calculus_mutants import ALL, Hunt
 from tests.verify.calculus_stand import Stand
 
 SECONDS = 60.0
+#: on a machine that does much else
+PATIENCE = 240.0
 
 
 @pytest.fixture(scope="module")
@@ -17,6 +20,8 @@ def hunt(stand: Stand) -> Iterator[Hunt]:
     """One search for all faults; tests/verify/calculus_mutants.py looks longer, and from several seeds."""
     found = Hunt(stand, 11, ALL)
     found.hunt(200_000, SECONDS)
+    while len(found.caught) < len(ALL) / 2 and time.monotonic() - found.begun < PATIENCE:
+        found.run(100)
     yield found
 
 

@@ -20,7 +20,8 @@ FOUND = {
               "FROM @n1@ q WHERE CASE WHEN red THEN 'NaN'::float8 ELSE 1 END IN ('NaN', 1)", frozenset(), 0),
     "a public key that has no end":
         Query("", ("k.key",), (Agg("count"),),
-              "FROM (VALUES ('-Infinity'::float8), (0)) AS k(key) LEFT JOIN @n1@ q ON (CASE WHEN q.red THEN '-Infinity'::float8 ELSE 0 END) = k.key",
+              "FROM (VALUES ('-Infinity'::float8), (0)) AS k(key) LEFT JOIN @n1@ q ON "
+              "(CASE WHEN q.red THEN '-Infinity'::float8 ELSE 0 END) = k.key",
               frozenset(), 0),
     "an argmax by a column that groups may change":
         Query("", ("k",), (Agg("count"),), "FROM (SELECT plate, max(v) > 5 AS k FROM @n1@ q GROUP BY plate) q", frozenset(), 1, True),

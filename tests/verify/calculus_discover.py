@@ -39,6 +39,8 @@ __all__ = ["Discovery", "main"]
 _KEPT = 600
 #: pairs of a statement at first, and of each further round from those that came nearest
 _FIRST, _ROUND = 8, 8
+#: rounds at most
+_ROUNDS = 14
 
 
 class Discovery(Searcher):
@@ -72,7 +74,7 @@ class Discovery(Searcher):
             new = new or shape not in self._shapes
             self._shapes.add(shape)
             try:
-                finding, nearest = self.look(query, claim, 4 if new else 1)
+                finding, nearest = self.look(query, claim, 3 if new else 1)
             except psycopg.Error as error:
                 if not self.stand.engine.room.refuses(claim):
                     self.failed(error, query.claimed)
@@ -132,7 +134,8 @@ class Discovery(Searcher):
         costs = {camera: costs_of(claim.plan, camera) for camera in CAMERAS}
         pairs = [fresh_pair(self.rng, tables, self.odd, words) for _ in range(_FIRST)]
         best: list[tuple[float, Pair]] = []
-        for turn in range(rounds + 1):
+        before, last = 0.0, rounds
+        for turn in range(_ROUNDS + 1):
             for pair, (one, other) in zip(pairs, self.both(query, claim, pairs), strict=True):
                 self.tally.pairs += 1
                 finding, ratio = self._judge(query, claim, pair, one, other, noisy, costs[pair.camera])
@@ -140,7 +143,9 @@ class Discovery(Searcher):
                     return finding, 1.0
                 best.append((ratio, pair))
             best = sorted(best, key=lambda item: -item[0])[:4]
-            if turn == rounds or not claim.plan.reads or (claim.plan.epsilon and not best[0][0] and self.rng.random() < 0.8):
+            if best[0][0] > before:  # what comes nearer is followed
+                before, last = best[0][0], max(last, turn + 3)
+            if turn >= last or not claim.plan.reads or (claim.plan.epsilon and not best[0][0] and self.rng.random() < 0.8):
                 break  # what never changes is left early
             pairs = [mutated(self.rng, self.rng.choice(best)[1], tables, self.odd, words) for _ in range(_ROUND)]
         for form in ("all", *query.forms):

@@ -25,7 +25,7 @@ _BOUNDED = tuple(Column(c.text, c.type, c.trusted, c.text in ("plate", "v")) for
 _KEYS = ("text", "anyenum", "boolean", "int8", "int4", "numeric", "float8")
 _BINS = ("timestamptz", "text", "numeric", "date", "float8", "boolean", "int4", "timestamp", "time")
 _SUMS = ("sum", "avg", "variance", "var_pop", "var_samp", "stddev", "stddev_pop", "stddev_samp")
-_OPERATORS = ("project", "project", "group", "group", "group", "one group", "distinct", "limit", "union", "join", "look up", "listed")
+_OPERATORS = ("project", "project", *("group",) * 4, "one group", "distinct", "limit", "union", "join", "look up", "listed")
 #: values that are equal, and written differently
 _ALIKE = {"float8": ("'0'", "'-0'", "'0.0'"), "numeric": ("'1'", "'1.0'", "'1.00'"), "text": ("'A'", "'A'", "'B'"),
           "interval": ("'1 second'", "'1000 ms'", "'1 day -23:59:59'"), "int4": ("1", "'01'", "2")}
@@ -81,7 +81,7 @@ class Levels:
     def value(self, kind: str, cols: Sequence[Column], depth: int | None = None) -> str:
         """Of columns, and of what has bounds beside them."""
         depth = self.depth() if depth is None else depth
-        if kind in NUMBERS and depth and self.chance(0.4):
+        if kind in NUMBERS and depth and self.chance(0.5):
             cols = self.with_bounds(cols)
         return self.typed.of(kind, cols, depth)
 
@@ -127,7 +127,7 @@ class Levels:
     @production("aggregate")
     def aggregate(self, cols: Sequence[Column], place: str) -> tuple[Agg, Column]:
         """Any listed aggregate, and the column that it makes."""
-        kind = self.rng.choice(("count", "count", "count value", "count value", "sum", "sum", "sum", "other sum", "other sum", "extreme"))
+        kind = self.rng.choice((*("count",) * 2, *("count value",) * 3, *("sum",) * 3, *("other sum",) * 2, "extreme"))
         with self.at(f"{place} {kind}"):
             if kind == "count":
                 return self._filtered(Agg("count"), "int8", cols)
@@ -168,7 +168,8 @@ class Levels:
             return column.text, column.type
         if self.chance(0.4) and any(c.text.endswith("chunk") for c in trusted):
             chunk = next(c.text for c in trusted if c.text.endswith("chunk"))
-            return self.rng.choice((f"date_trunc('second', {chunk})", f"date_bin('2 seconds', {chunk}, '2026-03-01 06:00+00')")), "timestamptz"
+            bins = (f"date_trunc('second', {chunk})", f"date_bin('2 seconds', {chunk}, '2026-03-01 06:00+00')")
+            return self.rng.choice(bins), "timestamptz"
         kind = self.rng.choice([t for t in _BINS if t in self.typed.reachable(trusted, True)])
         with self.at("bin"):
             return self.typed.of(kind, trusted, self.rng.choice((1, 2, 2)), trusted=True), kind
@@ -211,7 +212,8 @@ class Levels:
             found = self.bin(cols)
             assert found is not None
             return *found, True
-        kind = self.rng.choice([t for t in (*NUMBERS, *NUMBERS, "text", "boolean", "interval") if t in self.typed.reachable(cols)] or ["int4"])
+        types = self.typed.reachable(cols)
+        kind = self.rng.choice([t for t in (*NUMBERS, *NUMBERS, "text", "boolean", "interval") if t in types] or ["int4"])
         with self.at(place):
             return self.value(kind, cols), kind, False
 
@@ -349,12 +351,12 @@ class Levels:
         below = self.relation(depth - 1)
         own = below.under("a")
         kind, of = self.rng.choice(("JOIN", "LEFT JOIN")), self.rng.choice((
-            *("text",) * 7, "float8", "float8", "numeric", "numeric", "int8", "int4", "interval", "timestamptz", "anyenum", "boolean", "date"))
+            *("text",) * 7, *("float8", "numeric") * 2, "int8", "int4", "interval", "timestamptz", "anyenum", "boolean", "date"))
         direct = [c.text for c in own if c.type == of]
         with self.at("look up"):
             matched = self.rng.choice(direct) if direct and self.chance(0.6) else self.value(of, own, self.rng.choice((1, 1, 2)))
         public, cols = self.public(of, "p")
-        on = f"{cols[0].text} = {matched}" + (f" AND {self.condition((*own, *cols), 'join')}" if self.chance(0.25) else "")
+        on = f"{cols[0].text} = {matched}" + (f" AND {self.condition((*own, *cols), 'join')}" if self.chance(0.35) else "")
         kept = [c for c in self.some(below.cols, 0.7) if c.text not in ("owner", "weight", "toll")]
         made = [Column(c.text.removeprefix("p."), c.type) for c in cols[1:]]
         columns = ", ".join((*(f"a.{c.text}" for c in kept), *(c.text for c in cols[1:])))
@@ -383,7 +385,7 @@ class Levels:
     def release(self) -> Query:
         """A whole statement."""
         self.numbered, self.ctes, self.typed.used, self.typed.place = 0, [], [], "release"
-        below = self.relation(self.rng.choice((0, 1, 1, 1, 2, 2, 2, 3)))
+        below = self.relation(self.rng.choice((0, 1, 1, 2, 2, 2, 3)))
         self.plain = below.sql.startswith("@")
         keys, conditions, forms = list[str](), list[str](), set(below.forms)
         cols: Sequence[Column] = below.cols

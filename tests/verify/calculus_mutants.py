@@ -8,11 +8,13 @@ how many pairs it took is how many it would have taken alone, but for what a ver
 from __future__ import annotations
 
 import argparse
+import inspect
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 import pytest
@@ -57,16 +59,47 @@ class Hunt(Discovery):
         self.caught: dict[str, Caught] = {}
         self.begun = time.monotonic()
         self._claims: list[tuple[Mutant, Claim]] = []
+        self._changed = {mutant.name: _replaced(mutant) for mutant in mutants}
 
     def claim(self, query: Query) -> Claim | None:
         found = super().claim(query)
         bodies = list(self.stand.engine.bodies)
         self._claims = []
+        called = self._called(bodies)
+        bounded = any(TABLES[table].bounded for table in query.tables)
         for mutant in self.open:
+            changed, elsewhere = self._changed[mutant.name], mutant.everywhere or (bounded and self.reads(mutant))
+            if not elsewhere and changed is not None and not called & changed:
+                continue  # nothing that this version has otherwise was asked
             other = self._judged(mutant, bodies)
-            if other is not None and (mutant.everywhere or mutant.rows or found is None or _differ(found, other)):
+            if other is not None and (elsewhere or found is None or _differ(found, other)):
                 self._claims.append((mutant, other))
         return found or next((claim for _, claim in self._claims), None)
+
+    def reads(self, mutant: Mutant) -> bool:
+        """Whether this version reads other rows of a program's output."""
+        return any("sandbox" in where for where in self._changed[mutant.name] or ())
+
+    def _called(self, bodies: Sequence[tuple[str, dict[str, Any]]]) -> set[str]:
+        """The code that judges this statement, by where it stands."""
+        found = set[CodeType]()
+
+        def note(frame: FrameType, event: str, _: Any) -> None:
+            if event == "call":
+                found.add(frame.f_code)
+
+        for body in _candidates(bodies):
+            sys.setprofile(note)
+            try:
+                self.stand.engine.judge.judge(body)
+                break
+            except PrividError:
+                continue
+            except Exception:  # the search itself has counted it
+                break
+            finally:
+                sys.setprofile(None)
+        return {where for code in found for where in (code.co_filename, f"{code.co_filename}:{code.co_firstlineno}")}
 
     def _judged(self, mutant: Mutant, bodies: Sequence[tuple[str, dict[str, Any]]]) -> Claim | None:
         """What a faulty version claims of the outermost level that it accepts."""
@@ -85,15 +118,14 @@ class Hunt(Discovery):
         answers = super().both(query, claim, pairs)
         known = {claim.inner.query: answers}
         for mutant, other in list(self._claims):
-            if mutant.rows:
-                if not any(TABLES[table].bounded for table in query.tables):
-                    continue
+            if self.reads(mutant):
                 with _made(mutant):
-                    finding = self._compared(mutant, query, other, pairs, super().both(query, other, pairs))
+                    found = super().both(query, other, pairs)
+            elif other.inner.query in known and all(o.public is None for o in other.plan.outputs):
+                found = known[other.inner.query]
             else:
-                if other.inner.query not in known or any(o.public is not None for o in other.plan.outputs):
-                    known[other.inner.query] = super().both(query, other, pairs)
-                finding = self._compared(mutant, query, other, pairs, known[other.inner.query])
+                found = known[other.inner.query] = super().both(query, other, pairs)
+            finding = self._compared(mutant, query, other, pairs, found)
             if finding is not None:
                 self._claims.remove((mutant, other))
                 self.open.remove(mutant)
@@ -124,6 +156,26 @@ def _candidates(bodies: Sequence[tuple[str, dict[str, Any]]]) -> Iterator[dict[s
     for kind, body in bodies:
         if kind == "X":
             yield body
+
+
+def _replaced(mutant: Mutant) -> set[str] | None:
+    """Where the code stands that a faulty version replaces; None if it replaces something else."""
+    found: set[str] | None = set()
+
+    class Reading:
+        def setattr(self, target: Any, name: str, value: Any) -> None:
+            nonlocal found
+            right = inspect.getattr_static(target, name)
+            right = getattr(right, "__wrapped__", getattr(right, "__func__", right))
+            if isinstance(right, FunctionType) and found is not None:
+                found.add(f"{right.__code__.co_filename}:{right.__code__.co_firstlineno}")
+            elif isinstance(right, ModuleType) and right.__file__ and found is not None:
+                found.add(right.__file__)
+            else:
+                found = None
+
+    mutant.make(Reading())  # type: ignore[arg-type]
+    return found
 
 
 def _differ(one: Claim, other: Claim) -> bool:

@@ -74,7 +74,8 @@ class Tally:
         self.findings += other.findings
 
     def report(self) -> str:
-        lines = [f"{self.pairs} pairs, {self.accepted['all']} of {self.drawn['all']} statements accepted, {self.live} changed, {len(self.findings)} violations",
+        lines = [f"{self.pairs} pairs, {self.accepted['all']} of {self.drawn['all']} statements accepted, {self.live} changed, "
+                 f"{len(self.findings)} violations",
                  f"{'form':<26}{'drawn':>8}{'accepted':>10}{'tightest':>10}"]
         for form, drawn in sorted(self.drawn.items()):
             lines.append(f"{form:<26}{drawn:>8}{100 * self.accepted[form] / drawn:>9.0f}%{self.tightest.get(form, 0.0):>10.3f}")

@@ -1,4 +1,4 @@
-"""Random choices that are kept: a statement is what a grammar makes of a tape, and a near one what it makes of a tape with a part drawn anew.
+"""Random choices that are kept: a statement is what a grammar makes of a tape, a near one what it makes of it with a part drawn anew.
 
 A production of the grammar (an expression, an aggregate, a join, a condition) covers a part of the tape. To draw that part anew, or to put
 the part of another tape there, changes this production of the statement and leaves the rest as it is. So no mutation is written for any
@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 __all__ = ["Part", "Recording", "Tape", "production"]
 
@@ -120,5 +120,5 @@ def production(kind: str) -> Callable[[Callable[Concatenate[D, P], T]], Callable
                 return method(self, *args, **options)
             finally:
                 self.rng.leave(kind, begun, after)
-        return drawn
+        return cast("Callable[Concatenate[D, P], T]", drawn)
     return mark
