@@ -9,6 +9,7 @@ from typing import Any
 
 from privid.errors import InvalidValue
 from privid.model import Collected, Cost, Evaluate, Mechanism, Output, Plan, PublicRows, Span, Table, TableUse, union
+from privid.pieces import View
 
 from . import show
 from .advice import hints
@@ -22,6 +23,7 @@ from .expressions import columns_of
 from .filters import without_chunks
 from .grouping import groups
 from .rules import argmax, laplace, share_epsilon
+from .rules.regions import views
 from .sources import Context
 from .tree import Expr, Select
 
@@ -103,9 +105,13 @@ def _uses(leaves: Sequence[Leaf]) -> tuple[TableUse, ...]:
 
 
 def _alike(leaves: Sequence[Leaf]) -> bool:
-    """A table that is scanned more than once has the same chunks each time: then its share of a segment's cost is that of any scan."""
-    chunks: dict[int, tuple[Span, ...]] = {}
-    return all(chunks.setdefault(leaf.use.table.index, leaf.use.chunks) == leaf.use.chunks for leaf in leaves)
+    """A table that is scanned more than once has the same chunks each time, and the same bounds where something is promised of single
+    regions: then its share of a segment's cost is that of any scan."""
+    def scanned(leaf: Leaf) -> tuple[tuple[Span, ...], list[View]]:
+        return leaf.use.chunks, [] if leaf.use.table.visible_in_region is None else views(leaf.use)
+
+    first: dict[int, tuple[tuple[Span, ...], list[View]]] = {}
+    return all(first.setdefault(leaf.use.table.index, scanned(leaf)) == scanned(leaf) for leaf in leaves)
 
 
 def _costs(release: Release, drafts: Sequence[Draft], outputs: Sequence[Output]) -> tuple[Cost, ...]:

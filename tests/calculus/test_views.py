@@ -17,7 +17,23 @@ import pytest
 from privid.calculus.rules import mask, regions
 from privid.model import Key, Span, Table, TableUse
 
-from .builders import analyse, clamp, col, count, grouped, in_list, position, ranged, request, select, subquery, table, total
+from .builders import (
+    analyse,
+    clamp,
+    col,
+    count,
+    grouped,
+    in_list,
+    position,
+    ranged,
+    request,
+    rows,
+    select,
+    subquery,
+    table,
+    total,
+    union_all,
+)
 
 NAMES = ("a", "b", "c")
 Runs = dict[tuple[int, str], list[int]]  # chunk and region: a value for each row
@@ -222,6 +238,19 @@ def test_the_cells_of_one_region_for_events_that_cross_are_caught(monkeypatch: p
     assert worst(name, options) <= bound(name, options)
     monkeypatch.setattr(regions, "stays", lambda one: True)
     assert worst(name, options) > bound(name, options)
+
+
+@pytest.mark.parametrize(("promised", "linear"), [(None, True), (1, False)], ids=["nothing promised", "short stays in each"])
+def test_scans_of_as_many_regions_alone_are_charged_in_proportion(promised: int | None, linear: bool) -> None:
+    """By a promise for one region, what a segment changes depends on how many run: one share for both scans would charge one too little."""
+    def scanned(*names: str) -> dict[str, Any]:
+        return select(targets=[("speed", col("speed"))], where=in_list(col("region"), list(names)))
+
+    for other, expected in ((("b", "c"), linear), (("b",), True)):
+        both = subquery(union_all(scanned("a"), scanned(*other), types=["float8"]))
+        asked = select([total(ranged(position(1, "float8", "c0"), 0, 1))], source=both)
+        plan = analyse(request(asked), [table(**BASE | {"straddle": 1, "region_r": promised})], Fraction(1), evaluate)
+        assert plan.linear == expected
 
 
 def test_only_the_regions_that_are_asked_for_run() -> None:
