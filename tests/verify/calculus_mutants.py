@@ -57,6 +57,7 @@ class Hunt(Discovery):
         self.caught: dict[str, Caught] = {}
         self.begun = time.monotonic()
         self._claims: list[tuple[Mutant, Claim]] = []
+        self._refused = False
 
     def claim(self, query: Query) -> Claim | None:
         found = super().claim(query)
@@ -66,7 +67,13 @@ class Hunt(Discovery):
             other = self._judged(mutant, bodies)
             if other is not None and (mutant.everywhere or found is None or _differ(found, other)):
                 self._claims.append((mutant, other))
+        self._refused = found is None
         return found or next((claim for _, claim in self._claims), None)
+
+    def look(self, query: Query, claim: Claim, rounds: int) -> tuple[Finding | None, float]:
+        """Where only a faulty version claims something, what is found is that version's."""
+        finding, nearest = super().look(query, claim, rounds)
+        return None if self._refused else finding, nearest
 
     def _judged(self, mutant: Mutant, bodies: Sequence[tuple[str, dict[str, Any]]]) -> Claim | None:
         """What a faulty version claims of the outermost level that it accepts."""
