@@ -22,6 +22,7 @@ from privid.calculus.rules import (
     clamp,
     count,
     count_distinct,
+    count_groups,
     distinct,
     except_rows,
     extremes,
@@ -45,6 +46,7 @@ from privid.calculus.rules import (
     variance,
 )
 from privid.calculus.rules import sum as sum_rule
+from privid.calculus.tree import Call, Expr
 from privid.sandbox import rows as reading
 from tests.verify.calculus_grammar import Agg, Query
 
@@ -80,6 +82,12 @@ def _wrap(module: Any, name: str, change: Callable[..., Any], user: Any = None) 
     """The function with another result; `change` gets the right one, then the arguments. `user`: the module that has imported it."""
     right = getattr(module, name)
     return lambda patch: patch.setattr(user or module, name, lambda *args, **options: change(right(*args, **options), *args))
+
+
+def _bit(found: Facts, judge: facts.Judge, expr: Expr) -> Facts:
+    """The cast of any boolean bounded."""
+    number = isinstance(expr, Call) and expr.fn == "pg_catalog.int4(boolean)"
+    return replace(found, nullable=False, low=Fraction(0), high=Fraction(1)) if number else found
 
 
 def _instead(module: Any, name: str, other: Callable[..., Any]) -> Callable[[Patch], None]:
@@ -197,6 +205,11 @@ WEAKNESSES = [
              _query([Agg("min", "chunk")], "FROM @n1@ q WHERE v > 0"), refused=True),
     Weakness("public extremes", "the last chunk left out", _wrap(extremes, "_moments", lambda found, *_: found[:-1]),
              _query([Agg("max", "chunk")], "FROM @r1@ q", "region")),
+    Weakness("public groups", "a condition on a program's output taken for one on chunks",
+             _instead(algebra, "_whole", lambda source, scope: isinstance(source.base, algebra.Scanned)),
+             _query("count", "FROM (SELECT DISTINCT date_trunc('second', chunk) AS b FROM @n1@ q WHERE v > 0) q", depth=1)),
+    Weakness("range", "a boolean that may be NULL taken for 0 or 1", _wrap(facts.Judge, "_facts", _bit),
+             _query([Agg("count", "(1 / v > 0)::int")], "FROM @n3@ q")),
     Weakness("filter rows", "the number of rows stays public", _instead(filter_rows, "certify", lambda conditions, below: below),
              _query("count", "FROM @n3@ q WHERE v > 0")),
     Weakness("group by bins", "one bin only", _wrap(group_bins, "_touched", lambda beta, *_: min(beta, 1)),

@@ -45,7 +45,8 @@ Part = Noised | Contest
 
 @dataclass(frozen=True)
 class Public:
-    """A value for each key that is said to be the same whatever the video shows: the least or the greatest time of a chunk."""
+    """A value for each key that is said to be the same whatever the video shows: the least or the greatest time of a chunk, or the
+    number of groups."""
 
     column: int
     values: Mapping[tuple[Any, ...], str | None]
@@ -57,9 +58,14 @@ class Public:
             found = answer[key][self.column] if key in answer else None
             if found == said or (found is None and not full):
                 continue
-            if full or said is None or found is None or (found > said if self.greatest else found < said):
+            if full or said is None or found is None or (_size(found) > _size(said) if self.greatest else _size(found) < _size(said)):
                 return f"{said}, but {found} under {key}"
         return None
+
+
+def _size(text: str) -> tuple[int, str]:
+    """Numbers of groups by what they are, times by their text."""
+    return (int(text), "") if text.isdigit() else (0, text)
 
 
 def collected(plan: Plan, query: Query) -> list[str]:
@@ -73,7 +79,7 @@ def public(plan: Plan) -> list[tuple[Output, Public]]:
     """What is said to be public, with where `collected` has put it."""
     first = len(plan.columns) or sum(1 for output in plan.outputs if output.public is None)
     said = [output for output in plan.outputs if output.public is not None]
-    return [(output, Public(first + i, dict(zip(plan.keys, output.public or (), strict=True)), output.label.startswith("max(")))
+    return [(output, Public(first + i, dict(zip(plan.keys, output.public or (), strict=True)), output.label.startswith(("max(", "count("))))
             for i, output in enumerate(said)]
 
 

@@ -60,6 +60,7 @@ class Hunt(Discovery):
         self.begun = time.monotonic()
         self._claims: list[tuple[Mutant, Claim]] = []
         self._changed = {mutant.name: _replaced(mutant) for mutant in mutants}
+        self._refused = False
 
     def claim(self, query: Query) -> Claim | None:
         found = super().claim(query)
@@ -74,6 +75,7 @@ class Hunt(Discovery):
             other = self._judged(mutant, bodies)
             if other is not None and (elsewhere or found is None or _differ(found, other)):
                 self._claims.append((mutant, other))
+        self._refused = found is None
         return found or next((claim for _, claim in self._claims), None)
 
     def reads(self, mutant: Mutant) -> bool:
@@ -100,6 +102,11 @@ class Hunt(Discovery):
             finally:
                 sys.setprofile(None)
         return {where for code in found for where in (code.co_filename, f"{code.co_filename}:{code.co_firstlineno}")}
+
+    def look(self, query: Query, claim: Claim, rounds: int) -> tuple[Finding | None, float]:
+        """Where only a faulty version claims something, what is found is that version's."""
+        finding, nearest = super().look(query, claim, rounds)
+        return None if self._refused else finding, nearest
 
     def _judged(self, mutant: Mutant, bodies: Sequence[tuple[str, dict[str, Any]]]) -> Claim | None:
         """What a faulty version claims of the outermost level that it accepts."""
