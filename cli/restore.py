@@ -8,6 +8,9 @@ domains and generated columns, and in some definitions. Here, what belongs to a 
 first, when no such function is there yet, and then what belongs to each other role with the rights
 of that role. All of it is one transaction: the dump is restored as a whole, or nothing of it.
 
+Materialized views that read what belongs to another role, or ask about a camera, stay empty until their
+owner refreshes them: code of the other role would run with the owner's rights, and the engine is down.
+
 --without ROLE leaves out what belongs to a role, and what uses it, where that cannot be restored.
 --extension-version is for dumps of an older version; ALTER EXTENSION privid UPDATE comes afterwards.
 """
@@ -27,7 +30,7 @@ from .archive import Archive, Entry
 from .confined import Confined
 from .library import postgres_build
 from .options import dsn_option
-from .restore_plan import Step, leave_out, make_plan
+from .restore_plan import Step, leave_out, leave_unread, make_plan
 from .restore_rows import insert_rows
 from .target import Connection, Target, names_a_server, value
 from .terminal import CommandFailed, progress
@@ -78,11 +81,15 @@ def run(options: argparse.Namespace) -> int:
         _check_encoding(archive)
         entries, left = leave_out(archive.entries, options.without)
         _check_owners(entries, roles)
-        plan = make_plan(entries, {name for name, superuser in roles.items() if superuser})
+        superusers = {name for name, superuser in roles.items() if superuser}
+        entries, unread = leave_unread(entries, superusers)
+        plan = make_plan(entries, superusers)
         with connection.transaction():
             _restore(connection, archive, plan, options.extension_version)
     for entry in left:
         print(f"left out: {entry}" + (f' of role "{entry.owner}"' if entry.owner else ""))
+    for entry in unread:
+        print(f"not refreshed: {entry}" + (f', which role "{entry.owner}" can do: REFRESH MATERIALIZED VIEW' if entry.owner else ""))
     tables = sum(step.rows for step in plan)
     print(f"Restored {sum(len(step.entries) for step in plan) - tables} definitions and the rows of "
           f"{tables} tables.")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from .archive import DATA, POST_DATA, Entry
 from .terminal import CommandFailed
 
-__all__ = ["Step", "leave_out", "make_plan"]
+__all__ = ["Step", "leave_out", "leave_unread", "make_plan"]
 
 #: evaluate nothing and hold no expression; their owners may lack the right to make them again
 _FIRST = {"SCHEMA", "SERVER"}
@@ -30,7 +30,8 @@ _IMPLIED = {"ENCODING", "STDSTRINGS", "SEARCHPATH", "DATABASE", "DATABASE PROPER
 #: rights of tables come after their rows: owners may have taken the right to write from themselves
 _OF_TABLES = ("TABLE ", "COLUMN ", "SEQUENCE ")
 
-_BEFORE, _ROWS, _RIGHTS, _AFTER = range(4)
+#: row security is on before anybody has a right that it limits, and before any code of others runs
+_BEFORE, _ROWS, _SECURITY, _RIGHTS, _AFTER = range(5)
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,17 @@ def leave_out(entries: list[Entry], roles: Iterable[str]) -> tuple[list[Entry], 
     gone = _with_users(entries, {entry.number for entry in entries if entry.owner in set(roles)})
     return ([entry for entry in entries if entry.number not in gone],
             [entry for entry in entries if entry.number in gone])
+
+
+def leave_unread(entries: list[Entry], superusers: set[str]) -> tuple[list[Entry], list[Entry]]:
+    """The entries without those that would read what belongs to another role, whose code could then run with
+    the reader's rights, or what the engine answers, which has been stopped; and those: materialized views stay empty."""
+    by_number = {entry.number: entry for entry in entries}
+    strange = {entry.number for entry in entries if entry.kind == "MATERIALIZED VIEW DATA"
+               and any(used.kind == "FOREIGN TABLE" or used.owner not in superusers | {"", entry.owner}
+                       for used in _used(entry, by_number, {}))}
+    gone = _with_users(entries, strange)
+    return [e for e in entries if e.number not in gone], [e for e in entries if e.number in gone]
 
 
 def make_plan(entries: list[Entry], superusers: set[str]) -> list[Step]:
@@ -92,6 +104,8 @@ def make_plan(entries: list[Entry], superusers: set[str]) -> list[Step]:
 def _rank(entry: Entry, by_number: dict[int, Entry]) -> int:
     if entry.section == DATA:
         return _ROWS
+    if entry.kind == "ROW SECURITY":
+        return _SECURITY
     if entry.section == POST_DATA:
         return _AFTER
     if entry.kind == "ACL" and entry.name.startswith(_OF_TABLES):

@@ -12,6 +12,7 @@
  */
 #include "privid.h"
 
+#include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/relation.h"
 #include "catalog/objectaddress.h"
@@ -26,6 +27,7 @@
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/params.h"
+#include "parser/parsetree.h"
 #include "storage/lmgr.h"
 #include "tcop/pquery.h"
 #include "tcop/tcopprot.h"
@@ -35,6 +37,7 @@
 #include "utils/lsyscache.h"
 #include "utils/portal.h"
 #include "utils/rel.h"
+#include "utils/relcache.h"
 #include "utils/syscache.h"
 
 /* ------------------------------------------------------------------ who reads */
@@ -262,6 +265,56 @@ MakesTable(void)
 	return utility && IsA(utility, CreateTableAsStmt);
 }
 
+/* What runs when rows are written to a table, whoever defined it; or NULL. */
+static char *
+WhatWritingRuns(Relation rel)
+{
+	TupleConstr *constr = rel->rd_att->constr;
+	ListCell   *lc;
+	char	   *found = NULL;
+
+	if (rel->rd_rel->relkind != RELKIND_RELATION || HasFamily(RelationGetRelid(rel)) || rel->rd_rel->relispartition)
+		return "a parent or a child";
+	if (rel->rd_rel->relrowsecurity)
+		return "row security";
+	if (rel->trigdesc)
+		return "a trigger or a foreign key";
+	if (rel->rd_rules && rel->rd_rules->numLocks > 0)
+		return "a rule";
+	if (constr && (constr->num_check > 0 || constr->has_generated_stored))
+		return "a check constraint or a generated column";
+	foreach(lc, RelationGetIndexList(rel))
+	{
+		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+
+		if (RelationGetIndexExpressions(index) != NIL || RelationGetIndexPredicate(index) != NIL || index->rd_index->indisexclusion)
+			found = "an index on an expression";
+		index_close(index, AccessShareLock);
+	}
+	return found;
+}
+
+/* Refuse to write raw rows to a table where code would see them. The statement's own lock lets nobody add any before it ends. */
+static void
+CheckTarget(Query *query)
+{
+	RangeTblEntry *target = query->resultRelation > 0 ? rt_fetch(query->resultRelation, query->rtable) : NULL;
+	Relation	rel;
+	char	   *what;
+
+	if (!target || IsPrividEntry(target))
+		return;
+	rel = relation_open(target->relid, NoLock);
+	what = WhatWritingRuns(rel);
+	if (what)
+		ereport(ERROR,
+				(errcode(ERRCODE_PRIVID_RAW_ROWS),
+				 errmsg("raw rows cannot be written to table \"%s\" while it has %s", RelationGetRelationName(rel), what),
+				 errdetail("What runs when rows are written would see them, and may have been defined by another role."),
+				 errhint("Write them to a table without it, for example with CREATE TABLE ... AS.")));
+	relation_close(rel, NoLock);
+}
+
 /* Is this relation the current role's, or a superuser's? So must be all that inherit from it. */
 static bool
 IsOwnRelation(Oid relid)
@@ -321,8 +374,10 @@ RawStatementWalker(Node *node, void *source)
 	{
 		if (((Query *) node)->commandType != CMD_SELECT)
 			CheckStored((Query *) node);
-		return query_tree_walker((Query *) node, RawStatementWalker, source,
+		(void) query_tree_walker((Query *) node, RawStatementWalker, source,
 								 QTW_EXAMINE_RTES_BEFORE | QTW_EXAMINE_SORTGROUP);
+		CheckTarget((Query *) node);
+		return false;
 	}
 	return expression_tree_walker(node, RawStatementWalker, source);
 }

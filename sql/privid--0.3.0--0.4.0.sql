@@ -86,6 +86,17 @@ END
 $$;
 COMMENT ON FUNCTION privid.asker() IS 'privid.invoker(), where it is he who asks: code of a table''s owner that runs in somebody else''s VACUUM has no answer';
 
+-- A function in an index, run by somebody else's VACUUM, is not its caller.
+CREATE OR REPLACE FUNCTION privid.is_restoring() RETURNS boolean LANGUAGE sql STABLE
+  RETURN pg_catalog.current_setting('check_function_bodies') = 'off'
+     AND (SELECT r.rolsuper FROM pg_catalog.pg_roles r WHERE r.rolname = session_user) AND NOT privid.is_restricted();
+
+DO $$
+BEGIN
+  EXECUTE replace(pg_get_functiondef('privid.check_camera(text)'::regprocedure), 'privid.invoker()::name', 'privid.asker()');
+END
+$$;
+
 CREATE FUNCTION privid.read_failures(OUT camera text, OUT outcome text, OUT count bigint) RETURNS SETOF record
   LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
@@ -191,6 +202,19 @@ BEGIN
   EXECUTE replace(replace(pg_get_functiondef('privid.reconcile_cameras(text, boolean)'::regprocedure),
     'pg_advisory_xact_lock(owners)', $x$privid.hold_chain('owners', true)$x$),
     'pg_try_advisory_xact_lock(owners)', $x$privid.hold_chain('owners', false)$x$);
+END
+$$;
+
+-- DROP OWNED of somebody without a camera changes no camera, and must not hold the chain against those who do.
+CREATE OR REPLACE FUNCTION privid.note_definitions() RETURNS event_trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+  -- A superuser who only pretends to restore is found out at the next occasion.
+  IF privid.is_restoring() OR (TG_TAG = 'DROP OWNED' AND NOT EXISTS (
+       SELECT FROM privid.camera_state k WHERE NOT EXISTS (SELECT FROM privid.camera_definitions c WHERE c.camera = k.camera))) THEN
+    RETURN;
+  END IF;
+  PERFORM privid.reconcile_cameras(TG_TAG, true);
 END
 $$;
 

@@ -175,3 +175,27 @@ def test_statistics_that_are_made_meanwhile_wait_for_the_owner(
                 settings={"lock_timeout": "300ms"},
             )
     assert others(plunder) == []
+
+
+#: what may hang on a table of the owner's own that raw rows are written to, and would see them
+SEEING = {
+    "check": "CHECK (raid.early(plate) <> '')",
+    "generated column": "more text GENERATED ALWAYS AS (raid.early(plate)) STORED",
+    "index": "CONSTRAINT x EXCLUDE USING btree (raid.early(plate) WITH =)",
+}
+
+
+@pytest.mark.parametrize("seeing", SEEING)
+def test_raw_rows_are_not_written_where_code_would_see_them(plunder: Pair, seeing: str) -> None:
+    loot(plunder)
+    with owner_of(plunder) as connection:
+        connection.execute(f"CREATE TEMP TABLE mine (plate text, {SEEING[seeing]})".encode())
+        for statement in ("INSERT INTO mine SELECT plate FROM event_a.t", "EXPLAIN INSERT INTO mine SELECT plate FROM event_a.t",
+                          "UPDATE mine SET plate = t.plate FROM event_a.t"):
+            with pytest.raises(psycopg.Error, match="raw rows cannot be written to table") as caught:
+                connection.execute(statement.encode())
+            assert caught.value.diag.sqlstate == "PV001"
+        connection.execute("CREATE TEMP TABLE plain (plate text PRIMARY KEY)")
+        connection.execute("INSERT INTO plain SELECT DISTINCT plate FROM event_a.t")
+    ran, plates = loot(plunder)
+    assert not plates and "trigger" not in ran

@@ -6,10 +6,7 @@ well, as its manual says to use it.
 
 from __future__ import annotations
 
-import itertools
 import os
-import subprocess
-from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
@@ -19,7 +16,9 @@ import pytest
 from privid.cli.archive import Archive, read_row
 from privid.ledger import Claim, Ledger
 from tests.conftest import run_privid
-from tests.ledger.postgres import Server, camera, record, temporary_server
+from tests.ledger.postgres import camera, record
+
+from .restoring import Restoring
 
 #: the functions that tables, domains and views of an analyst use: each becomes a superuser if it can
 CODE = """
@@ -73,77 +72,6 @@ WAYS = {
                    CREATE TABLE ana.innocent (x int); CREATE TRIGGER fire BEFORE INSERT ON ana.innocent FOR EACH ROW
                    EXECUTE FUNCTION ana.fire(); INSERT INTO ana.innocent VALUES (1)""", False),
 }
-
-
-class Restoring:
-    """Two databases: one that is dumped, and one that its dump is restored into."""
-
-    def __init__(self, server: Server, name: str) -> None:
-        self.server, self.old, self.new = server, f"{name}_old", f"{name}_new"
-        self.file = server.directory / f"{name}.dump"
-        self.socket = ("-h", server.directory, "-U", "postgres")
-        server.command("createdb", *self.socket, "-T", "prepared", self.old)
-        self.make_new()
-        self.old_rows("CREATE SCHEMA ana AUTHORIZATION ana; CREATE SCHEMA ben AUTHORIZATION ben")
-
-    def make_new(self) -> None:
-        self.server.command("dropdb", *self.socket, "--if-exists", self.new)
-        self.server.command("createdb", *self.socket, "-T", "template0", self.new)
-
-    def old_rows(self, statement: str, user: str = "postgres") -> list[tuple[object, ...]]:
-        return self._rows(self.old, statement, user)
-
-    def new_rows(self, statement: str, user: str = "postgres") -> list[tuple[object, ...]]:
-        return self._rows(self.new, statement, user)
-
-    def _rows(self, database: str, statement: str, user: str) -> list[tuple[object, ...]]:
-        with self.server.connect(database, user) as conn:
-            cursor = conn.execute(statement.encode())
-            return cursor.fetchall() if cursor.description else []
-
-    def dump(self, *options: str) -> Path:
-        self.server.command("pg_dump", *self.socket, "-Fc", *options, "-f", self.file, self.old)
-        return self.file
-
-    def restore(self, *options: str | Path, check: bool = True, user: str = "postgres",
-                **variables: str) -> subprocess.CompletedProcess[str]:
-        dsn = f"{self.server.conninfo(self.new, user)}"
-        return run_privid("restore", self.file, "--dsn", dsn, *options, check=check, env={**os.environ, **variables})
-
-    def refused(self, *options: str | Path, **others: str) -> str:
-        """What is said; nothing is there afterwards."""
-        done = self.restore(*options, check=False, **others)
-        assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
-        assert self.new_rows("SELECT nspname FROM pg_namespace WHERE oid >= 16384 AND nspname !~ '^pg_'") == []
-        return done.stderr
-
-    def ana_is_superuser(self) -> bool:
-        """And no longer."""
-        found = self.old_rows("SELECT rolsuper FROM pg_roles WHERE rolname = 'ana'")
-        self.old_rows("ALTER ROLE ana NOSUPERUSER")
-        return found == [(True,)]
-
-    def close(self) -> None:
-        for name in (self.old, self.new):
-            self.server.command("dropdb", *self.socket, "--if-exists", "--force", name)
-        self.file.unlink(missing_ok=True)
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with temporary_server() as running:
-        running.command("createuser", "-h", running.directory, "-U", "postgres", "role with spaces")
-        yield running
-
-
-_names = (f"restore_{n}" for n in itertools.count())
-
-
-@pytest.fixture
-def restoring(server: Server) -> Iterator[Restoring]:
-    both = Restoring(server, next(_names))
-    yield both
-    both.close()
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -328,13 +256,11 @@ def test_what_a_superuser_has_must_not_use_code_of_others(restoring: Restoring) 
     ("CREATE TABLE ben.t (x ana.natural)", 'table "ben.t" of role "ben" uses domain "ana.natural" of role "ana"'),
     ("CREATE TABLE ben.t (x int CHECK (ana.ok(x)))", 'table "ben.t" of role "ben" uses function "ana.ok(integer)" of role "ana"'),
     ("CREATE VIEW ben.v AS SELECT '{1}'::ana.natural[] AS x", 'view "ben.v" of role "ben" uses domain "ana.natural" of role "ana"'),
-    ("CREATE MATERIALIZED VIEW ben.v AS SELECT x FROM ana.calling", 'view data "ben.v" of role "ben" uses function "ana.number(integer)"'),
     ("CREATE TABLE ben.t (x int REFERENCES ana.keys)", 'fk constraint "ben.t t_x_fkey" of role "ben" uses function "ana.number(integer)"'),
 ])
 def test_code_of_an_analyst_does_not_get_the_rights_of_another_role(restoring: Restoring, of_ben: str, told: str) -> None:
     restoring.old_rows(CODE + """
-        GRANT USAGE ON SCHEMA ana TO ben; CREATE VIEW ana.calling AS SELECT ana.number(1) AS x; GRANT SELECT ON ana.calling TO ben;
-        CREATE TABLE ana.keys (k int PRIMARY KEY); CREATE INDEX ON ana.keys ((k + ana.number(1)));
+        GRANT USAGE ON SCHEMA ana TO ben; CREATE TABLE ana.keys (k int PRIMARY KEY); CREATE INDEX ON ana.keys ((k + ana.number(1)));
         GRANT SELECT, REFERENCES ON ana.keys TO ben""", "ana")
     restoring.old_rows(of_ben, "ben")
     restoring.dump()
