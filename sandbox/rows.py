@@ -94,21 +94,18 @@ def _converter(column: Column) -> Callable[[Any], Value]:
     """From any JSON value to a value of the column, which its options bound: what low, high and keys promise, the calculus relies on."""
     default, among = _default(column), frozenset(column.labels or column.keys or ())
     settle = _finite if column.bounds is None else settler(*map(float, column.bounds))
-
-    def convert(value: Any) -> Value:
-        match column.type:
-            case "float8" if isinstance(value, float) and not math.isnan(value):
-                return settle(value)
-            case "boolean" if isinstance(value, bool):
-                return value
-            case "text" if isinstance(value, str):
-                text = _storable(value)
-                return text if column.keys is None or text in among else default
-            case "enum" if isinstance(value, str) and value in among:
-                return value
-        return default
-
-    return convert
+    match column.type:
+        case "float8":
+            return lambda value: settle(value) if isinstance(value, float) and not math.isnan(value) else default
+        case "boolean":
+            return lambda value: value if isinstance(value, bool) else default
+        case "text" if column.keys is None:
+            return lambda value: _storable(value) if isinstance(value, str) else default
+        case "text":
+            return lambda value: text if isinstance(value, str) and (text := _storable(value)) in among else default
+        case "enum":
+            return lambda value: value if isinstance(value, str) and value in among else default
+    return lambda value: default
 
 
 def _finite(value: float) -> float:

@@ -14,6 +14,7 @@ from privid.model import Evaluate
 from .. import show
 from ..certificate import Bound, Cells, Certificate, step
 from ..expressions import Scope
+from ..finite import values_of
 from ..tree import Aggregate, Expr, NullTest
 from . import count, distinct, filter_rows, having
 
@@ -45,8 +46,6 @@ def bound(agg: Aggregate, row: Certificate, scope: Scope, cells: Cells, group: S
 
 
 def _labels(value: Expr, scope: Scope) -> int | None:
-    """How many values there are, where they are declared; NULL is not counted."""
-    if value.type == "boolean":
-        return 2
-    labels = scope.facts(value).labels
-    return None if labels is None else len(labels)
+    """How many values there are, where they are declared by a column, a type or the form of the expression; NULL is not counted."""
+    found = values_of(value, scope)
+    return None if found is None else sum(one is not None for one in found)

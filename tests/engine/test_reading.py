@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,22 @@ def test_reading_takes_less_than_the_time_that_is_set_aside_for_it(readings: Rea
         begun = time.monotonic_ns()
         readings.read(of, stdout)
         taken.append(time.monotonic_ns() - begun)
+    assert min(taken) < reading_time(of) / 2, (min(taken) / 1e6, reading_time(of) / 1e6)
+
+
+@pytest.mark.parametrize(("max_rows", "columns"), [(1, 100), (200, 100), (5000, 20)])
+def test_reading_columns_with_options_takes_less_than_the_time_that_is_set_aside_for_it(readings: Readings, max_rows: int,
+                                                                                        columns: int) -> None:
+    numbers = [Column(f"n{i}", i + 1, "float8", "float8", False, 0.0, bounds=(Fraction(0), Fraction(120))) for i in range(columns - 1)]
+    keys = tuple(f"{i:0>65}" for i in range(1000))
+    of = table(max_rows, *numbers, Column("word", 200, "text", "text", False, keys[0], keys=keys))
+    line = json.dumps({**{c.name: 119.9999949999 for c in numbers}, "word": keys[-1] + "x"}).encode()
+    taken = []
+    for _ in range(10):
+        begun = time.monotonic_ns()
+        rows, _ = readings.read(of, (line + b"\n") * max_rows)
+        taken.append(time.monotonic_ns() - begun)
+    assert rows == max_rows
     assert min(taken) < reading_time(of) / 2, (min(taken) / 1e6, reading_time(of) / 1e6)
 
 
