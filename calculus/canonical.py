@@ -66,7 +66,8 @@ def form_of_view(table: Table) -> dict[str, Any]:
                          *([] if mask.visible is None else [str(mask.visible)])]
     if regions is not None:
         found["regions"] = [regions.boundary, regions.straddle, [[part.name, part.shape] for part in regions.parts],
-                            *([] if regions.rho is None else [str(regions.rho), regions.pieces, str(regions.visible)])]
+                            *([] if regions.rho is None else [str(regions.rho), regions.pieces, str(regions.visible)]),
+                            *([] if regions.cells is None else [regions.cells.cell, regions.cells.size, str(regions.cells.speed)])]
     return found
 
 

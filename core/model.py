@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -12,9 +13,9 @@ from typing import Any, Protocol, runtime_checkable
 from .pieces import Pieces
 from .quantities import to_pg_microseconds
 
-__all__ = ["Camera", "Collect", "Collected", "Column", "Cost", "Evaluate", "Executable", "Footage", "Grid", "Key", "Mask", "Mechanism",
-           "Output", "Plan", "Polygon", "PublicRows", "Region", "Regions", "Run", "SetWise", "Span", "Spread", "Table", "TableUse",
-           "VideoFile", "union"]
+__all__ = ["Camera", "Cells", "Collect", "Collected", "Column", "Cost", "Evaluate", "Executable", "Footage", "Grid", "Key", "Mask",
+           "Mechanism", "Output", "Plan", "Polygon", "PublicRows", "Region", "Regions", "Run", "SetWise", "Span", "Spread", "Table",
+           "TableUse", "VideoFile", "union"]
 
 #: half-open run of frames or chunks: first, one past the last
 Span = tuple[int, int]
@@ -96,6 +97,41 @@ class Region:
 
 
 @dataclass(frozen=True)
+class Cells:
+    """Cells of a regular grid, and what the owner promises of whatever is protected: its largest size and speed."""
+
+    cell: tuple[int, int]  # width and height of a cell, in pixels
+    size: tuple[int, int]  # columns and rows of pixels in which one event is visible within one frame, at most
+    speed: Fraction  # pixels a second by which it moves at most, along either axis, visible or not
+
+    def met(self, frames: int, fps: Fraction, columns: int, rows: int) -> int:
+        """In how many cells of a grid one event is visible within so many frames, at most (proof: calculus/rules/regions.md).
+
+        >>> [Cells((100, 100), (20, 40), Fraction(50)).met(frames, Fraction(10), 8, 3) for frames in (1, 11, 41)]
+        [4, 4, 12]
+        """
+        moved = math.ceil(self.speed * (frames - 1) / fps)
+        across, down = (-(-(size + moved + cell - 1) // cell) for size, cell in zip(self.size, self.cell, strict=True))
+        return min(across, columns) * min(down, rows)
+
+    def extent(self, parts: Sequence[Region]) -> tuple[int, int] | None:
+        """Columns and rows in which regions lie, each in a cell of its own; None if some do not."""
+        found = {cell for part in parts if (cell := self._cell(part.shape)) is not None}
+        return (len({x for x, _ in found}), len({y for _, y in found})) if len(found) == len(parts) else None
+
+    def _cell(self, shape: Polygon) -> tuple[int, int] | None:
+        """The cell in which a shape lies."""
+        places = []
+        for axis, pitch in enumerate(self.cell):
+            along = [corner[axis] for corner in shape]
+            first = math.floor(min(along) / pitch)
+            if max(along) > (first + 1) * pitch:
+                return None
+            places.append(first)
+        return places[0], places[1]
+
+
+@dataclass(frozen=True)
 class Regions:
     """How pictures are cut, and what the owner promises of the borders."""
 
@@ -108,6 +144,8 @@ class Regions:
     rho: Fraction | None = None
     pieces: int = 1
     visible: Fraction | None = None
+    #: they are cells of a grid, of which more is promised
+    cells: Cells | None = None
 
 
 @dataclass(frozen=True)

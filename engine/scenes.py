@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from privid.errors import InvalidValue
 from privid.ledger import Ledger
-from privid.model import Mask, Polygon, Region, Regions
+from privid.model import Cells, Mask, Polygon, Region, Regions
 from privid.quantities import parse_duration
 
 __all__ = ["Scenes"]
@@ -32,10 +32,11 @@ class Scenes:
 
     def regions(self, camera: str, name: str) -> Regions:
         """Regions of a camera, by the name of the set."""
-        boundary, straddle, names, shapes, rho, pieces, visible = self._find(
-            "region", "boundary, straddle, regions, shapes::text[], rho, pieces, visible", camera, name)
+        boundary, straddle, names, shapes, rho, pieces, visible, cells = self._find(
+            "region", "boundary, straddle, regions, shapes::text[], rho, pieces, visible, cells", camera, name)
         return Regions(name, boundary, straddle, tuple(Region(part, _polygon(shape)) for part, shape in zip(names, shapes, strict=True)),
-                       rho=_duration(rho, "rho"), pieces=pieces, visible=_duration(visible, "visible"))
+                       rho=_duration(rho, "rho"), pieces=pieces, visible=_duration(visible, "visible"),
+                       cells=None if cells is None else _cells(cells))
 
     def _find(self, kind: str, columns: str, camera: str, name: str) -> tuple[Any, ...]:
         words = f'regions "{name}" of camera "{camera}"' if kind == "region" else f'mask "{name}" of camera "{camera}"'
@@ -60,6 +61,12 @@ def _hint(kind: str, name: str, others: Iterable[tuple[Any, ...]]) -> str:
 
 def _duration(text: str | None, name: str) -> Fraction | None:
     return None if text is None else parse_duration(text, name)
+
+
+def _cells(kept: dict[str, Any]) -> Cells:
+    wide, high = kept["cell"]
+    across, down = kept["size"]
+    return Cells((int(wide), int(high)), (int(across), int(down)), Fraction(str(kept["speed"])))
 
 
 def _polygon(text: str) -> Polygon:

@@ -237,7 +237,9 @@ COMMENT ON COLUMN privid.mask_store.visible IS 'the longest that all visible pie
 ALTER TABLE privid.region_store ADD COLUMN rho text CHECK (privid.read_seconds(rho) >= 0),
   ADD COLUMN pieces integer NOT NULL DEFAULT 1 CHECK (pieces BETWEEN 1 AND 1000000),
   ADD COLUMN visible text CHECK (privid.read_seconds(visible) >= 0),
+  ADD COLUMN cells jsonb,
   ADD CHECK (rho IS NOT NULL OR (pieces = 1 AND visible IS NULL));
+COMMENT ON COLUMN privid.region_store.cells IS 'of a grid: width and height of a cell, the largest width and height of whatever is protected, in pixels, and its speed in pixels a second; null: nothing is promised of it';
 COMMENT ON COLUMN privid.region_store.rho IS 'the longest that one visible piece of an appearance lasts in one region; null: nothing is promised of it';
 COMMENT ON COLUMN privid.region_store.pieces IS 'the most pieces in which one appearance is visible in one region';
 COMMENT ON COLUMN privid.region_store.visible IS 'the longest that these pieces last together in one region; null: nothing is promised of it';
@@ -351,7 +353,8 @@ COMMENT ON FUNCTION privid.create_mask(text, text, polygon[], text, integer, byt
 
 DROP FUNCTION privid.create_regions(text, text, jsonb, text, integer);
 CREATE FUNCTION privid.create_regions(camera text, name text, regions jsonb, boundary text DEFAULT 'soft', straddle integer DEFAULT NULL,
-                                      rho text DEFAULT NULL, pieces integer DEFAULT 1, visible text DEFAULT NULL)
+                                      rho text DEFAULT NULL, pieces integer DEFAULT 1, visible text DEFAULT NULL,
+                                      cells jsonb DEFAULT NULL)
   RETURNS integer
   LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
@@ -412,6 +415,12 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('regions "%s" have pieces or a visible time, but no rho', name),
       HINT = 'Give the longest that one visible piece of an appearance lasts in one region, for example rho => ''5s''.';
   END IF;
+  IF cells IS NOT NULL AND (boundary <> 'soft' OR (cells #>> '{cell,0}')::integer NOT BETWEEN 1 AND 100000
+      OR (cells #>> '{cell,1}')::integer NOT BETWEEN 1 AND 100000 OR (cells #>> '{size,0}')::integer NOT BETWEEN 1 AND 100000
+      OR (cells #>> '{size,1}')::integer NOT BETWEEN 1 AND 100000 OR (cells ->> 'speed')::numeric NOT BETWEEN 0 AND 1000000) IS NOT FALSE THEN
+    RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('cells of regions "%s" must have a soft boundary and sizes and a speed in pixels', name),
+      HINT = 'privid.create_grid makes regions that are cells, with what is promised of them.';
+  END IF;
   SELECT * INTO kept FROM privid.region_store r WHERE r.camera = camera AND r.name = name;
   IF FOUND THEN
     RAISE EXCEPTION USING ERRCODE = '42710',
@@ -419,21 +428,44 @@ BEGIN
       HINT = 'Regions are never changed, so that tables keep meaning what they meant: choose another name.';
   END IF;
   straddle := CASE boundary WHEN 'hard' THEN 1 ELSE coalesce(straddle, cardinality(names)) END;
-  INSERT INTO privid.region_store (camera, name, boundary, straddle, regions, shapes, rho, pieces, visible, created_by)
-    VALUES (camera, name, boundary, straddle, names, shapes, rho, pieces, visible, privid.invoker());
+  INSERT INTO privid.region_store (camera, name, boundary, straddle, regions, shapes, rho, pieces, visible, cells, created_by)
+    VALUES (camera, name, boundary, straddle, names, shapes, rho, pieces, visible, cells, privid.invoker());
   PERFORM privid.write_history('owners', privid.invoker(), camera, 'regions created',
     jsonb_strip_nulls(jsonb_build_object('regions', name, 'boundary', boundary, 'straddle', straddle, 'rho', rho,
                                          'pieces', CASE WHEN rho IS NOT NULL THEN pieces END, 'visible', visible,
-                                         'names', names, 'shapes', shapes::text)));
+                                         'cells', cells, 'names', names, 'shapes', shapes::text)));
   RETURN cardinality(names);
 END
 $$;
-COMMENT ON FUNCTION privid.create_regions(text, text, jsonb, text, integer, text, integer, text) IS 'offers tables of a camera to be run region by region; returns the number of regions';
+COMMENT ON FUNCTION privid.create_regions(text, text, jsonb, text, integer, text, integer, text, jsonb) IS 'offers tables of a camera to be run region by region; returns the number of regions';
 
+CREATE FUNCTION privid.create_grid(camera text, name text, columns integer, rows integer, cell_width integer, cell_height integer,
+                                   width integer, height integer, speed numeric) RETURNS integer
+  LANGUAGE plpgsql VOLATILE SECURITY INVOKER SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+BEGIN
+  IF (columns BETWEEN 1 AND 256 AND rows BETWEEN 1 AND 256 AND cell_width BETWEEN 1 AND 100000 AND cell_height BETWEEN 1 AND 100000
+      AND width BETWEEN 1 AND 100000 AND height BETWEEN 1 AND 100000 AND speed BETWEEN 0 AND 1000000) IS NOT TRUE THEN
+    RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('grid "%s" must have at most 256 columns and rows, and sizes and a speed in pixels', name),
+      HINT = 'cell_width and cell_height are those of a cell, width and height the largest of whatever is protected, speed the most pixels that it moves in a second along either axis.';
+  END IF;
+  RETURN privid.create_regions(camera, name,
+    (SELECT jsonb_object_agg(format('r%sc%s', lpad(r::text, 3, '0'), lpad(c::text, 3, '0')),
+       format('((%1$s,%2$s),(%3$s,%2$s),(%3$s,%4$s),(%1$s,%4$s))', (c - 1) * cell_width, (r - 1) * cell_height, c * cell_width, r * cell_height))
+     FROM generate_series(1, rows) r, generate_series(1, columns) c),
+    'soft', cells => jsonb_build_object('cell', jsonb_build_array(cell_width, cell_height), 'size', jsonb_build_array(width, height),
+                                        'speed', speed::text));
+END
+$$;
+COMMENT ON FUNCTION privid.create_grid(text, text, integer, integer, integer, integer, integer, integer, numeric) IS 'offers tables of a camera to be run cell by cell of a grid, with the largest size and speed of whatever is protected; returns the number of cells';
+
+REVOKE EXECUTE ON FUNCTION privid.create_grid(text, text, integer, integer, integer, integer, integer, integer, numeric) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION privid.create_grid(text, text, integer, integer, integer, integer, integer, integer, numeric) TO privid_owner;
 REVOKE EXECUTE ON FUNCTION privid.create_mask(text, text, polygon[], text, integer, bytea, text),
-  privid.create_regions(text, text, jsonb, text, integer, text, integer, text) FROM PUBLIC;
+  privid.create_regions(text, text, jsonb, text, integer, text, integer, text, jsonb) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION privid.create_mask(text, text, polygon[], text, integer, bytea, text),
-  privid.create_regions(text, text, jsonb, text, integer, text, integer, text) TO privid_owner;
+  privid.create_regions(text, text, jsonb, text, integer, text, integer, text, jsonb) TO privid_owner;
 
 CREATE OR REPLACE VIEW privid.masks WITH (security_barrier = true) AS
   SELECT m.camera, m.name, least(privid.read_seconds(m.rho), 1e11)::float8 * interval '1 second' AS rho, m.pieces, m.shapes, m.image,
@@ -447,7 +479,8 @@ CREATE OR REPLACE VIEW privid.regions WITH (security_barrier = true) AS
   SELECT r.camera, r.name, part.region, part.shape, r.boundary, r.straddle, r.created_at,
          CASE WHEN r.rho IS NOT NULL THEN least(privid.read_seconds(r.rho), 1e11)::float8 * interval '1 second' END AS rho,
          CASE WHEN r.rho IS NOT NULL THEN r.pieces END AS pieces,
-         CASE WHEN r.visible IS NOT NULL THEN least(privid.read_seconds(r.visible), 1e11)::float8 * interval '1 second' END AS visible
+         CASE WHEN r.visible IS NOT NULL THEN least(privid.read_seconds(r.visible), 1e11)::float8 * interval '1 second' END AS visible,
+         r.cells
   FROM privid.region_store r
   JOIN privid.camera_definitions c ON c.camera = r.camera
   CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(r.regions), pg_catalog.unnest(r.shapes)) part(region, shape)

@@ -29,9 +29,20 @@ def factor(use: TableUse) -> int:
     if stays(table):
         return 1
     assert table.regions is not None
+    crossed = _crossed(table)
+    if crossed is not None:
+        return min(crossed, use.shown)
     if table.regions.boundary == "soft" and table.regions.apart and table.grid.size == 1:
         return min(table.regions.straddle, use.shown)
     return use.shown
+
+
+def _crossed(table: Table) -> int | None:
+    """In how many cells of a grid one event shows within a chunk, where the regions are such: each lies in a cell of its own."""
+    cut = table.regions
+    if cut is None or cut.cells is None or not cut.apart or (extent := cut.cells.extent(cut.parts)) is None:
+        return None
+    return cut.cells.met(table.grid.size, table.camera.footage.fps, *extent)
 
 
 def met(use: TableUse, reach: Callable[[int], int]) -> int:
@@ -65,6 +76,9 @@ def explained(use: TableUse, reach: Callable[[int], int]) -> list[Derivation]:
         why = "some share pixels, so that no promise of the borders helps"
     elif stays(table):
         why = "an event never leaves its region"
+    elif (crossed := _crossed(table)) is not None and table.regions.cells is not None:
+        wide, high = table.regions.cells.size
+        why = f"within the {table.grid.size} frames of a chunk an event of {wide} x {high} pixels shows in at most {crossed} cells"
     elif table.grid.size == 1:
         why = f"within the one frame of a chunk an event shows in at most {table.regions.straddle}"
     else:

@@ -135,6 +135,8 @@ WEAKNESSES = [
              _query("count", "FROM @m1@ q")),
     Weakness("mask", "the visible time as one piece, as published",
              _instead(mask, "met", lambda table, reach, gain=1: reach(table.visible.total)), _query("count", "FROM @m3@ q")),
+    Weakness("regions", "an event over a grid that stands still",
+             _instead(regions, "_crossed", lambda table: 2 if table.regions.cells else None), _query("count", "FROM @r7@ q")),
     Weakness("regions", "what holds of one region for all that are crossed", _instead(regions, "_visited", lambda use: 1),
              _query("count", "FROM @r5@ q", "region")),
     Weakness("mask", "one piece of several touches the cells", _instead(mask, "met", lambda table, reach, gain=1: reach(table.r)),

@@ -27,7 +27,6 @@ from .builders import (
     position,
     ranged,
     request,
-    rows,
     select,
     subquery,
     table,

@@ -11,7 +11,7 @@ from psycopg import errors
 
 from privid.engine.scenes import Scenes
 from privid.errors import InvalidValue
-from privid.model import Mask, Region, Regions
+from privid.model import Cells, Mask, Region, Regions
 from tests.ledger.postgres import Database, camera
 
 SHAPE = "((0,0),(64,0),(64,10.5),(0,10.5))"
@@ -67,7 +67,33 @@ def test_everybody_sees_how_long_an_appearance_is_visible_in_all(campus: Databas
     assert [(one["rho"], one["pieces"], one["visible"]) for (one,) in told] == [("0.2s", 3, "0.3s"), ("0.1s", 4, "0.25s")]
 
 
+GRID = """privid.create_grid('campus', 'grid', columns => 4, rows => 3, cell_width => 16, cell_height => 16,
+                             width => %s, height => 9, speed => %s)"""
+
+
+def test_a_grid_is_offered_as_regions_that_are_its_cells(campus: Database) -> None:
+    assert campus.rows(f"SELECT {GRID}", 5, "2.5", user="olga") == [(12,)]
+    found = Scenes(campus.ledger).regions("campus", "grid")
+    assert found.cells == Cells((16, 16), (5, 9), Fraction(5, 2)) and found.cells.extent(found.parts) == (4, 3)
+    assert found.boundary == "soft" and found.parts[5] == Region("r002c002", ((16, 16), (32, 16), (32, 32), (16, 32)))
+    assert campus.rows("SELECT DISTINCT cells FROM privid.regions", user="nobody") == [
+        ({"cell": [16, 16], "size": [5, 9], "speed": "2.5"},)]
+    assert campus.rows("SELECT who, details -> 'cells' ->> 'speed' FROM privid.history WHERE event = 'regions created'") == [
+        ("olga", "2.5")]
+
+
+@pytest.mark.parametrize(("width", "speed"), [(0, "1"), (None, "1"), (5, "-1"), (5, "NaN"), (5, None)])
+def test_a_grid_without_sizes_and_a_speed_is_refused(campus: Database, width: int | None, speed: str | None) -> None:
+    with pytest.raises(psycopg.Error, match="sizes and a speed in pixels") as refused:
+        campus.rows(f"SELECT {GRID}", width, speed, user="olga")
+    assert refused.value.sqlstate == "22023"
+    with pytest.raises(psycopg.Error, match="permission denied"):
+        campus.rows(f"SELECT {GRID}", 5, "1", user="ana")
+
+
 @pytest.mark.parametrize(("arguments", "words"), [
+    ({"cells": '{"cell": [1, 1], "size": [1, 1]}'}, "sizes and a speed"),
+    ({"cells": '{"cell": [1, 1], "size": [1, 1], "speed": "1"}', "boundary": "hard"}, "soft boundary"),
     ({"visible": "1s"}, "but no rho"), ({"pieces": 2}, "but no rho"),
     ({"rho": "0.5s"}, 'rho of regions "halves" is 0.5s, but that of camera'),
     ({"rho": "0.2s", "visible": "0.1s"}, "the longest piece of it"), ({"rho": "0.2s", "pieces": 0}, "pieces"), ({"rho": "x"}, "rho")])

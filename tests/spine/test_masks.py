@@ -197,6 +197,9 @@ def plaza(seen: World) -> World:
     world.rows(f"SELECT privid.create_regions('plaza', 'stays', '{halves}', 'soft', 2, '100ms', 2)", user="owner")
     world.stack.table("plaza_stays", "plaza", "seen", columns=COLUMNS, end="2026-03-01 06:00:02+00", chunk="100ms", timeout="400ms",
                       regions="stays")
+    world.rows("SELECT privid.create_grid('plaza', 'grid', 4, 2, 16, 24, width => 10, height => 10, speed => 10)", user="owner")
+    world.stack.table("plaza_grid", "plaza", "seen", columns=COLUMNS, end="2026-03-01 06:00:02+00", chunk="200ms", timeout="400ms",
+                      regions="grid")
     world.stack.table("plaza_whole", "plaza", "seen", columns=COLUMNS, end="2026-03-01 06:00:02+00", chunk="100ms", timeout="400ms")
     world.stack.table("plaza_halves", "plaza", "seen", columns=COLUMNS, end="2026-03-01 06:00:02+00", chunk="100ms", timeout="400ms",
                       regions="halves")
@@ -211,6 +214,8 @@ def test_explain_tells_what_masks_and_regions_do_to_the_noise(plaza: World) -> N
         "whole": 5, "short": 1, "torn": 3, "all": 0, "shreds": 3, "halves": 10, "stays": 4}
     assert {name: plan["Noise Scale"] for name, plan in plans.items()} == {
         "whole": 20, "short": 4, "torn": 12, "all": 0, "shreds": 12, "halves": 40, "stays": 16}
+    grid = explained(plaza, "SELECT count(*) FROM plaza_grid", epsilon="0.5")
+    assert grid["Sensitivity"] == 4 * 3  # cells of eight, in each of three chunks of two frames
     assert plans["all"]["Mechanism"] == "exact" and plans["all"]["Frames Charged"] == 0
     assert plans["short"]["Frames Charged"] == plans["whole"]["Frames Charged"] == 24  # the camera's own segments, whatever the mask
     told = " ".join(row[0] for row in plaza.rows("EXPLAIN SELECT count(*) FROM plaza_torn"))

@@ -35,6 +35,7 @@ from privid.engine.wire import Malformed, pack_json, parse_body, read_message
 from privid.errors import EngineUnavailable, PrividError
 from privid.ledger.pool import Pool
 from privid.model import (
+    Cells,
     Evaluate,
     Executable,
     Footage,
@@ -79,6 +80,9 @@ class Offers:
         site = TABLES[name]
         parts = tuple(Region(region, site.strip(i)) for i, region in enumerate(site.regions))
         found = Regions(name, "hard" if site.hard else "soft", site.straddle, parts)
+        if site.cells is not None:
+            cell, wide, speed = site.cells
+            return replace(found, cells=Cells((cell, 16), (wide, 16), Fraction(speed * FPS)))
         if site.stays is None:
             return found
         return replace(found, rho=_seconds(site.stays.frames), pieces=site.stays.pieces, visible=_seconds(site.stays.visible))

@@ -115,6 +115,8 @@ class Site:
     hard: bool = False
     straddle: int = 1
     stays: Promise | None = None  # what is visible of an event in one region
+    #: pixels of a cell in which regions are said to lie, and of an event; and by how many it moves in a frame
+    cells: tuple[int, int, int] | None = None
     bounded: bool = False  # its columns have options
 
     @property
@@ -171,6 +173,8 @@ TABLES = {site.name: site for site in (
     Site("r3", "south", 0, 5, 4, 5, 1, regions=("a", "b"), mask=Promise(2, 1)),
     Site("r4", "south", 0, 10, 1, 2, 1, regions=("a", "b"), hard=True, stays=Promise(2, 3, 3)),
     Site("r6", "south", 1, 9, 1, 2, 1, regions=("a", "b", "c"), straddle=1, stays=Promise(1, 1)),
+    Site("r7", "south", 0, 8, 3, 3, 1, regions=("a", "b", "c", "d"), cells=(4, 2, 2)),
+    Site("r8", "south", 0, 8, 3, 3, 1, regions=("a", "b", "c", "d"), cells=(8, 2, 2)),
     Site("r5", "south", 3, 6, 3, 3, 1, regions=("a", "b", "c"), stays=Promise(1, 2), mask=Promise(3, 2, 4)),
     Site("o1", "north", 0, 8, 2, 2, 3, bounded=True),
     Site("o2", "south", 0, 7, 5, 5, 2, bounded=True, pad=True),
@@ -189,6 +193,8 @@ def visible(rng: random.Random, site: Site, first: int, frames: int) -> frozense
     if not site.regions:
         return frozenset(_reading(site, shown))
     width = len(site.regions)
+    if site.cells is not None:
+        return _crossing(rng, site, shown)
     own = rng.randrange(width)
     by_region = [_reading(site, shown if site.stays is None else shown & site.stays.some(rng, first, frames))
                  if region == own or not site.hard else set[int]() for region in range(width)]
@@ -197,6 +203,19 @@ def visible(rng: random.Random, site: Site, first: int, frames: int) -> frozense
     for j in set[int]().union(*by_region):
         there = [region for region in range(width) if j in by_region[region]]
         found |= {j * width + region for region in rng.sample(there, min(most, len(there)))}
+    return frozenset(found)
+
+
+def _crossing(rng: random.Random, site: Site, shown: Iterable[int]) -> frozenset[int]:
+    """Runs in which something is seen that moves over the regions, which are four pixels wide (`Site.strip`)."""
+    assert site.cells is not None
+    _, wide, speed = site.cells
+    width = len(site.regions)
+    at, way, found = rng.randint(-wide, 4 * width), rng.choice((-1, 1)), set[int]()
+    for frame in sorted(shown):
+        under = range(at // 4, (at + wide - 1) // 4 + 1)
+        found |= {j * width + region for j in touched(site, frame, 1) for region in under if 0 <= region < width}
+        at, way = at + way * speed, rng.choice((way, way, way, -way))
     return frozenset(found)
 
 
