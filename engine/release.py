@@ -139,6 +139,8 @@ class Desk:
                                         allowance=allowance)
         key = reuse_key(plan, reads)
         before = self._ledger.find_answer(key) if request.get("reuse") is True and plan.reads else None
+        if before is not None and in_order(plan, before.rows) is None:
+            before = None
         shown |= {"Answered Before": before is not None, "Release": self._name_of(key),
                   "Charges": [self._ledger.preview(claim, role) for claim in claims]}
         if before is not None:

@@ -13,7 +13,7 @@ from privid.calculus import analysis, canonical, filters, joins, normal, sources
 from privid.calculus.bounds import draft
 from privid.calculus.canonical import form_of_conditions
 from privid.calculus.functions import names
-from privid.calculus.tree import Aggregate, AnyOf, Call, Const, DistinctFrom, Expr, Logic, NullTest
+from privid.calculus.tree import Aggregate, AnyOf, Call, Const, DistinctFrom, Expr, NullTest
 from privid.engine import identity
 from privid.model import Plan, TableUse
 
@@ -96,11 +96,6 @@ def _null_tests_alike(patch: Patch) -> None:
 
     def wrong(self: Any, expr: Expr) -> Expr:
         found = right(self, expr)
-        if isinstance(found, Logic) and found.kind == "not" and isinstance(found.args[0], Call):
-            name, types = names(found.args[0].fn)[1:]
-            turned = {"=": "<>", "<": ">=", "<=": ">", ">": "<=", ">=": "<", "<>": "="}.get(name)
-            if turned is not None:
-                return replace(found.args[0], fn=f"pg_catalog.{turned}({','.join(types)})")
         return Const(type="boolean", value="t" if found.negated else "f") if isinstance(found, NullTest) else found
 
     patch.setattr(normal._Normal, "__call__", wrong)

@@ -214,6 +214,9 @@ class Words:
     def _not(self, inside: Cond) -> str:
         return self.cond(inside) if self.slips() else self.rng.choice(("NOT ", "NOT NOT NOT ")) + self.cond(inside)
 
+    def _as_it_is(self, text: str) -> str:
+        return self.rng.choice(("false", f"NOT ({text})", f"({text}) IS NOT TRUE")) if self.slips() else text
+
     def _region(self, wanted: Sequence[str]) -> str:
         return f"region IN ({', '.join(repr(region) for region in self.shuffled(wanted))})"
 
@@ -233,5 +236,5 @@ class Words:
 
     _words: ClassVar[dict[str, Callable[..., str]]] = {
         "cmp": compared, "in": _in, "distinct": _distinct, "and": lambda self, parts: self._logic("and", parts),
-        "or": lambda self, parts: self._logic("or", parts), "not": _not, "as it is": lambda self, text: text, "region": _region,
+        "or": lambda self, parts: self._logic("or", parts), "not": _not, "as it is": _as_it_is, "region": _region,
         "chunks": _chunks}
