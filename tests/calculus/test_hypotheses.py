@@ -322,8 +322,8 @@ CASES = [
          "SELECT k.key, count(q.plate) FROM (VALUES ('A'), ('B')) k(key) LEFT JOIN (SELECT plate, max(v) AS v FROM n1 GROUP BY plate) q ON "
          "q.plate = k.key GROUP BY 1",
          "4",
-         "SELECT k.key, count(q.plate) FROM (VALUES (1::float8), (2)) k(key) LEFT JOIN (SELECT plate, max(v) AS v FROM n1 GROUP BY plate) q "
-         "ON q.v = k.key GROUP BY 1",
+         "SELECT k.key, count(q.plate) FROM (VALUES (1::float8), (2)) k(key) LEFT JOIN (SELECT plate, max(v) AS v FROM n1 GROUP BY plate) "
+         "q ON q.v = k.key GROUP BY 1",
          "8"),
     Case("listed keys", "no condition on what was found",
          "SELECT k.key, count(*) FROM (VALUES ('A')) k(key) LEFT JOIN (SELECT plate, w, count(*) AS n FROM n1 GROUP BY plate, w) q ON "
