@@ -76,7 +76,7 @@ class Facts:
     extreme: Extreme | None = None
     labels: tuple[str, ...] | None = None
     #: the VALUES list it comes from, and its place there
-    values: tuple[Any, int] | None = field(default=None, compare=False)
+    values: tuple[FromPublic, int] | None = field(default=None, compare=False)
     #: for CELL and LISTED: the value in terms of chunk and region, for each scan that rows may come from
     cells: Mapping[int, Expr] = field(default_factory=dict, compare=False)
 

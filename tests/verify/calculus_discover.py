@@ -168,6 +168,8 @@ class Discovery(Searcher):
 
     def _judge(self, query: Query, claim: Claim, pair: Pair, one: Answer, other: Answer, *rest: Any) -> tuple[Finding | None, float]:
         """Also what a release would show: the same rows in the same order, and the same texts where there is no noise."""
+        if not one and not other and any(o.public is not None for o in claim.plan.outputs):
+            return None, 0.0  # the statement raised on these rows, so that there is nothing to compare what is public with
         found, ratio = super()._judge(query, claim, pair, one, other, *rest)
         if found is None and one != other and claim.plan.argmax is None and all(o.public is None for o in claim.plan.outputs):
             shown = [_shown(claim, answer) for answer in (one, other)]
