@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -234,6 +235,9 @@ class SetWise(Evaluate, Protocol):
 
     def runs(self, expressions: Sequence[str], table: Table, spans: Sequence[Span], region: str = "", /) -> Iterator[Run]:
         """Every chunk of the spans, neighbours of equal values together; PostgreSQL evaluates each."""
+
+    def together(self) -> AbstractContextManager[None]:
+        """What is asked in the block is asked in one go: quicker. After an error nothing more can be asked in it."""
 
     def steady(self, table: Table, spans: Sequence[Span], zones: Collection[str | None], /) -> list[Span] | None:
         """The spans, cut so that within each the local time of these zones (None: the session's) is the moment shifted by a constant. None

@@ -126,6 +126,9 @@ class _Evaluated(SetWise):
     def runs(self, expressions: Sequence[str], table: Table, spans: Sequence[Span], region: str = "", /) -> Iterator[Run]:
         return iter(self._once("runs", expressions, table, spans, region))
 
+    def together(self) -> contextlib.AbstractContextManager[None]:
+        return self.slow.together()
+
     def steady(self, table: Table, spans: Sequence[Span], zones: Collection[str | None], /) -> list[Span] | None:
         return self.slow.steady(table, spans, zones)
 
