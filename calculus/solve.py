@@ -141,7 +141,18 @@ def solve(expressions: Sequence[Expr], table: Table, spans: Sequence[Span], regi
     found = witnesses(expressions)
     if found is None or sum(hi - lo for lo, hi in spans) <= FEW:
         return None
-    sql, pieces = [deparse(e) for e in expressions], list(spans)
+    # all that the values depend on: the moments of the chunks, the regions, and the expressions, under the settings of one request
+    sql, grid, camera = [deparse(e) for e in expressions], table.grid, table.camera
+    asked = (tuple(sql), camera.starts, camera.footage.fps, grid.first, grid.step, tuple(spans), tuple(regions))
+    if asked not in evaluate.solved:
+        evaluate.solved[asked] = _solved(found, sql, table, spans, regions, evaluate)
+    known: list[tuple[int, int, list[Key]]] | None = evaluate.solved[asked]
+    return known
+
+
+def _solved(found: Witnesses, sql: Sequence[str], table: Table, spans: Sequence[Span], regions: Sequence[str],
+            evaluate: SetWise) -> list[tuple[int, int, list[Key]]] | None:
+    pieces = list(spans)
     try:
         with evaluate.together():
             steady = evaluate.steady(table, pieces, found.zones) if found.zones else pieces

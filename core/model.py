@@ -230,6 +230,8 @@ class Evaluate(Protocol):
 class SetWise(Evaluate, Protocol):
     """An evaluator that tells of many chunks at once, without a row for each of them. Spans are disjoint and ascend."""
 
+    solved: dict[Any, Any]  # what has been found out for this request, to be looked up again
+
     def at(self, expressions: Sequence[str], table: Table, chunks: Sequence[int], region: str = "", /) -> list[Key]:
         """The values at some chunks, in the order given."""
 

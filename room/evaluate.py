@@ -5,8 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import psycopg
 from psycopg import RawCursor, errors
@@ -42,6 +43,7 @@ class _Evaluate(SetWise):
 
     pool: RoomPool
     settings: Mapping[str, str]
+    solved: dict[Any, Any] = field(default_factory=dict)
     _held: Connection | None = None
 
     def __call__(self, expressions: Sequence[str], table: Table, span: Span, region: str = "", /) -> list[Key]:

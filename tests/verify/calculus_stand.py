@@ -15,7 +15,7 @@ import tempfile
 import threading
 import traceback
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -116,6 +116,7 @@ class _Evaluated(SetWise):
     slow: SetWise
     known: dict[Any, Any]
     settings: Any
+    solved: dict[Any, Any] = field(default_factory=dict)
 
     def __call__(self, expressions: Sequence[str], table: Table, span: Span, region: str = "", /) -> list[Key]:
         return list(self._once("__call__", expressions, table, span, region))
