@@ -23,7 +23,7 @@ FEW = 4_000
 #: more runs than this are not looked for one by one
 MOST = 50_000
 #: chunks that are looked at together, as long as there are so many
-_AT_ONCE = 256
+_AT_ONCE = 3_000
 #: items of a list that are compared one by one
 _ITEMS = 100
 
@@ -141,17 +141,28 @@ def solve(expressions: Sequence[Expr], table: Table, spans: Sequence[Span], regi
     found = witnesses(expressions)
     if found is None or sum(hi - lo for lo, hi in spans) <= FEW:
         return None
-    pieces: Sequence[Span] | None = spans
+    # all that the values depend on: the moments of the chunks, the regions, and the expressions, under the settings of one request
+    sql, grid, camera = [deparse(e) for e in expressions], table.grid, table.camera
+    asked = (tuple(sql), camera.starts, camera.footage.fps, grid.first, grid.step, tuple(spans), tuple(regions))
+    if asked not in evaluate.solved:
+        evaluate.solved[asked] = _solved(found, sql, table, spans, regions, evaluate)
+    known: list[tuple[int, int, list[Key]]] | None = evaluate.solved[asked]
+    return known
+
+
+def _solved(found: Witnesses, sql: Sequence[str], table: Table, spans: Sequence[Span], regions: Sequence[str],
+            evaluate: SetWise) -> list[tuple[int, int, list[Key]]] | None:
+    pieces = list(spans)
     try:
-        if found.zones:
-            pieces = evaluate.steady(table, spans, found.zones)
-        runs = None if pieces is None else _changes([deparse(e) for e in found.expressions], table, pieces, evaluate)
+        with evaluate.together():
+            steady = evaluate.steady(table, pieces, found.zones) if found.zones else pieces
+            runs = None if steady is None else _changes([deparse(e) for e in found.expressions], table, steady, evaluate)
+            if runs is None:
+                return None
+            ends = [end for lo, hi in runs for end in (lo, hi - 1)]
+            values = [evaluate.at(sql, table, ends, region) for region in regions]
     except InvalidValue:
         return None  # a part that is not always evaluated can raise: whether it does, each chunk tells
-    if runs is None:
-        return None
-    sql, ends = [deparse(e) for e in expressions], [end for lo, hi in runs for end in (lo, hi - 1)]
-    values = [evaluate.at(sql, table, ends, region) for region in regions]
     if not all(map(_same_at_both_ends, values)):
         return None  # what the proof excludes
     joined: list[tuple[int, int, list[Key]]] = []
@@ -176,7 +187,7 @@ def _changes(sql: Sequence[str], table: Table, pieces: Sequence[Span], evaluate:
         doubtful = [(a, b) for a, b in doubtful if b > a + 1]
         if len(begins) + len(doubtful) > MOST:
             return None
-        parts = max(2, _AT_ONCE // max(1, len(doubtful)))  # of two, when they are many; of more, to ask less often
+        parts = max(2, _AT_ONCE // max(1, len(doubtful)))  # two, when they are many; more, to ask less often
         doubtful = [part for a, b in doubtful for part in pairwise(sorted({a + (b - a) * n // parts for n in range(parts + 1)}))]
         between = sorted({end for pair in doubtful for end in pair if end not in known})
         known.update(zip(between, evaluate.at(sql, table, between), strict=True))

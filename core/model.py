@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -267,11 +268,16 @@ class Evaluate(Protocol):
 class SetWise(Evaluate, Protocol):
     """An evaluator that tells of many chunks at once, without a row for each of them. Spans are disjoint and ascend."""
 
+    solved: dict[Any, Any]  # what has been found out for this request, to be looked up again
+
     def at(self, expressions: Sequence[str], table: Table, chunks: Sequence[int], region: str = "", /) -> list[Key]:
         """The values at some chunks, in the order given."""
 
     def runs(self, expressions: Sequence[str], table: Table, spans: Sequence[Span], region: str = "", /) -> Iterator[Run]:
         """Every chunk of the spans, neighbours of equal values together; PostgreSQL evaluates each."""
+
+    def together(self) -> AbstractContextManager[None]:
+        """What is asked in the block is asked in one go: quicker. After an error nothing more can be asked in it."""
 
     def steady(self, table: Table, spans: Sequence[Span], zones: Collection[str | None], /) -> list[Span] | None:
         """The spans, cut so that within each the local time of these zones (None: the session's) is the moment shifted by a constant. None

@@ -5,8 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import psycopg
 from psycopg import RawCursor, errors
@@ -21,8 +22,8 @@ from .zones import changes_between, is_file_name, is_zone_only
 
 __all__ = ["chunk_moment", "chunk_moments", "make_evaluate"]
 
-#: enough for any chunk grid; an expression that is slower than this would also be slow in the query
-_TIMEOUT = "30s"
+#: enough for so many chunks; an expression that is slower than this would also be slow in the query
+_TIMEOUT, _BATCH = "30s", 250_000
 _FETCH = b"FETCH 10000 FROM runs"
 #: PostgreSQL's microseconds of 1970
 _UNIX = -946_684_800_000_000
@@ -36,12 +37,14 @@ def make_evaluate(pool: RoomPool, settings: Mapping[str, str]) -> Evaluate:
     return _Evaluate(pool, {**request_settings(settings), "statement_timeout": _TIMEOUT})
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Evaluate(SetWise):
-    """Implements model.SetWise for one request."""
+    """Implements model.SetWise for one request, which one thread judges."""
 
     pool: RoomPool
     settings: Mapping[str, str]
+    solved: dict[Any, Any] = field(default_factory=dict)
+    _held: Connection | None = None
 
     def __call__(self, expressions: Sequence[str], table: Table, span: Span, region: str = "", /) -> list[Key]:
         return self.at(expressions, table, range(*span), region)
@@ -55,8 +58,17 @@ class _Evaluate(SetWise):
     def runs(self, expressions: Sequence[str], table: Table, spans: Sequence[Span], region: str = "", /) -> Iterator[Run]:
         if not spans:
             return
+        last: Run | None = None
         with self._session() as conn:
-            yield from _borders(conn, expressions, table, spans, region)
+            for some in _batches(spans):
+                for run in _borders(conn, expressions, table, some, region):
+                    if last is not None and last[1] == run[0] and last[2] == run[2]:
+                        run = (last[0], run[1], run[2])
+                    elif last is not None:
+                        yield last
+                    last = run
+        if last is not None:
+            yield last
 
     def steady(self, table: Table, spans: Sequence[Span], zones: Collection[str | None], /) -> list[Span] | None:
         if not spans:
@@ -73,8 +85,20 @@ class _Evaluate(SetWise):
         return _cut(spans, sorted({_first_at(table, _UNIX + 1_000_000 * moment) for moment in changes}))
 
     @contextmanager
+    def together(self) -> Iterator[None]:
+        with self._session() as conn:
+            self._held = conn
+            try:
+                yield
+            finally:
+                self._held = None
+
+    @contextmanager
     def _session(self) -> Iterator[Connection]:
         """A transaction that can change nothing; what PostgreSQL says against an expression is said to whoever asked."""
+        if self._held is not None:
+            yield self._held
+            return
         with self.pool.public() as conn:
             try:
                 with conn.transaction():
@@ -131,6 +155,23 @@ def _cut(spans: Sequence[Span], borders: Sequence[int]) -> list[Span]:
         edges = [lo, *inside, hi]
         found += pairwise(edges)
     return found
+
+
+def _batches(spans: Sequence[Span]) -> Iterator[list[Span]]:
+    """The same chunks, so many at a time as one statement looks at."""
+    batch: list[Span] = []
+    room = _BATCH
+    for lo, hi in spans:
+        while lo < hi:
+            end = min(hi, lo + room)
+            batch.append((lo, end))
+            room -= end - lo
+            lo = end
+            if not room:
+                yield batch
+                batch, room = [], _BATCH
+    if batch:
+        yield batch
 
 
 def _zone_file(conn: Connection, zone: str | None) -> bytes | None:
@@ -198,6 +239,7 @@ def _borders(conn: Connection, expressions: Sequence[str], table: Table, spans: 
                     at += 1
             if not result.ntuples:
                 break
+        cursor.execute(b"CLOSE runs", prepare=False)
     yield begin, ends[-1], key
 
 

@@ -130,7 +130,7 @@ def test_a_weakened_solution_is_found_out(weakness: str, pool: RoomPool, monkeyp
     assert any(search(pool, monkeypatch, seed, 200, 2, back)[2] for seed in range(2, 8))
 
 
-def test_two_million_chunks_are_grouped_by_a_few_looks(pool: RoomPool) -> None:
+def test_two_million_chunks_are_grouped_by_a_few_looks(pool: RoomPool, monkeypatch: pytest.MonkeyPatch) -> None:
     year = table("2025-01-01 00:00+00", 2_102_400, Fraction(15))
     evaluate = make_evaluate(pool, {"TimeZone": "Europe/Berlin"})
     assert isinstance(evaluate, SetWise)
@@ -142,11 +142,11 @@ def test_two_million_chunks_are_grouped_by_a_few_looks(pool: RoomPool) -> None:
         looked += len(chunks)
         return real(evaluate, expressions, table, chunks, region)
 
-    object.__setattr__(evaluate, "at", at)
+    monkeypatch.setattr(evaluate, "at", at)
     day = Call(type="timestamptz", fn="pg_catalog.date_trunc(text,timestamptz)", args=(Const(type="text", value="day"), CHUNK))
     began = time.monotonic()
     found = list(runs([day], TableUse(year, ((0, 2_102_400),)), evaluate))
-    assert time.monotonic() - began < 2 and looked < 10_000
+    assert time.monotonic() - began < 2 and looked < 30_000
     assert len(found) == 366 and found[-1][1] == 2_102_400
     assert {(hi - lo) * 15 // 3600 for lo, hi, _, _ in found[1:-1]} == {23, 24, 25}
 
@@ -157,7 +157,11 @@ def test_two_million_chunks_that_must_be_looked_at_are_so_by_postgresql(pool: Ro
     hour = Call(type="text", fn="pg_catalog.to_char(timestamptz,text)", args=(CHUNK, Const(type="text", value="HH24")))
     began = time.monotonic()
     assert len(list(runs([hour], TableUse(year, ((0, 2_102_400),)), evaluate))) == 24 * 365
-    assert time.monotonic() - began < 20  # on a busy machine
+    taken, began = time.monotonic() - began, time.monotonic()
+    with pool.public() as conn:
+        conn.execute("""SELECT count(to_char(timestamptz '2025-01-01 00:00+00' + n * interval '15 s', 'HH24'))
+                        FROM generate_series(0, 2102399) n""")
+    assert taken < 5 * (time.monotonic() - began)
 
 
 def test_who_leaves_while_every_chunk_is_looked_at_leaves_no_work_behind(pool: RoomPool) -> None:

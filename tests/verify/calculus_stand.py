@@ -15,7 +15,7 @@ import tempfile
 import threading
 import traceback
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -120,6 +120,7 @@ class _Evaluated(SetWise):
     slow: SetWise
     known: dict[Any, Any]
     settings: Any
+    solved: dict[Any, Any] = field(default_factory=dict)
 
     def __call__(self, expressions: Sequence[str], table: Table, span: Span, region: str = "", /) -> list[Key]:
         return list(self._once("__call__", expressions, table, span, region))
@@ -129,6 +130,9 @@ class _Evaluated(SetWise):
 
     def runs(self, expressions: Sequence[str], table: Table, spans: Sequence[Span], region: str = "", /) -> Iterator[Run]:
         return iter(self._once("runs", expressions, table, spans, region))
+
+    def together(self) -> contextlib.AbstractContextManager[None]:
+        return self.slow.together()
 
     def steady(self, table: Table, spans: Sequence[Span], zones: Collection[str | None], /) -> list[Span] | None:
         return self.slow.steady(table, spans, zones)
