@@ -43,6 +43,7 @@ def calls() -> list[Line]:
     """One line for each class, on the worst arguments known."""
     letters = "\U0001d49c" * 60
     near = f"'%{letters}b%'"
+    cased = "'%" + "\U00010400" * 60 + "b%'"
     floats = {"a": "1.2345678901234e200::float8", "b": "(-0.33333333333)::float8"}
     big, small = {"a": BIG, "b": BIG}, {"a": SMALL, "b": SMALL}
     half = dict.fromkeys(
@@ -57,6 +58,13 @@ def calls() -> list[Line]:
             {"a": LETTER},
             [TEXT, of_literal(near.strip("'"), "text")],
             [near.strip("'")],
+        ),
+        (
+            "~~*(text,text)",
+            f"a ILIKE {cased}",
+            {"a": CASED},
+            [TEXT, of_literal(cased.strip("'"), "text")],
+            [cased.strip("'")],
         ),
         (
             "strpos(text,text)",
@@ -109,6 +117,13 @@ def calls() -> list[Line]:
         ("power(float8,float8)", "room.total_power(a, b)", floats, [FLOAT, FLOAT], []),
         ("exp(float8)", "room.total_exp(b)", floats, [FLOAT], []),
         ("<(float8,float8)", "a < b", floats, [FLOAT, FLOAT], []),
+        (
+            "width_bucket(float8,float8,float8,int4)",
+            "room.total_width_bucket(a, 0, 1e300, 1000)",
+            floats,
+            [FLOAT, FLOAT, FLOAT, fixed("int4")],
+            [],
+        ),
         (
             "range(float8,float8,float8)",
             "privid.range(a, 0, 10)",

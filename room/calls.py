@@ -105,12 +105,12 @@ def _like(sizes: Sequence[Size], args: Sequence[Expr], room: Room) -> int:
 
 
 def _ilike(sizes: Sequence[Size], args: Sequence[Expr], room: Room) -> int:
-    """Both in small letters, where a character can become three, and then as LIKE compares them."""
-    small = [text(_GROWTH * size.chars) for size in sizes]
+    """Both in small letters, and then as LIKE compares them. A letter can take four bytes then; with ICU one can become three."""
+    growth = _GROWTH if room.order is Order.ICU else 1
+    small = [text(growth * size.chars) for size in sizes]
     pattern = args[1]
     if isinstance(pattern, Const) and pattern.value is not None:
-        # a letter of the pattern can become three, too: as if every part had that length
-        pattern = Const(type="text", value="%".join(_GROWTH * part for part in pattern.value.split("%")))
+        pattern = Const(type="text", value=re.sub(r"[^%_\\]", growth * chr(0x1D49C), pattern.value))
     return sum(_cased([size], args, room) for size in sizes) + _like(small, [args[0], pattern], room)
 
 

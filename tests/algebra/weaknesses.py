@@ -22,7 +22,6 @@ from privid.calculus.rules import (
     clamp,
     count,
     count_distinct,
-    count_groups,
     distinct,
     except_rows,
     extremes,

@@ -95,6 +95,14 @@ SELECT percentile_cont(0.95) WITHIN GROUP (ORDER BY speed) AS p95 FROM passers
 -- followed
 SELECT width_bucket(speed, 0, 10, 20), count(*) FROM passers GROUP BY 1 ORDER BY 1
 
+-- a median of released counts
+-- expect: answer
+SELECT min(10.0 * (bucket - 1) / 20) AS median
+FROM (SELECT bucket, sum(n) OVER (ORDER BY bucket) AS below, sum(n) OVER () AS whole
+      FROM (SELECT width_bucket(speed, 0, 10, 20) AS bucket, count(*) AS n FROM passers GROUP BY 1) bins
+      WHERE bucket IS NOT NULL) running
+WHERE below >= 0.5 * whole
+
 -- buckets without gaps
 -- expect: answer
 SELECT s.t AS "time", count(p.chunk) AS value

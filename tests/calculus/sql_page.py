@@ -28,21 +28,26 @@ In brief:
 - **WHERE, HAVING in subqueries, CASE, functions**: whatever cannot raise an error. Arithmetic, casts and many functions are made total:
   where PostgreSQL would raise, they yield NULL. Functions of `chunk` and `region` may be any in the list. A cast of a time to text
   writes it in ISO form, whatever `DateStyle` says.
+- **Subqueries in WHERE**: `(SELECT x)` without FROM; `x IN (SELECT y FROM …)` and `EXISTS (SELECT … WHERE outer = inner AND …)`, each a
+  condition of its own beside AND: of an ordinary table or VALUES a filter like others, of a foreign table a join, so it is
+  grouped by what it compares.
 - **Values without columns** (`now()`, `current_date - 7`, `current_setting('app.place')`): computed beforehand by functions of
   PostgreSQL that are not volatile and take and give plain values alone: numbers, text, boolean, dates and times, uuid, enums, arrays of
   these. Others, such as those of json, xml and the catalogs, are refused: they can look up and run what another role defined.
 - **GROUP BY in the release**: trusted columns (`chunk`, `region`, functions of them, literals that name a part of a UNION ALL), and keys
   that the statement or the column declares: `key IN (…)`, `key = ANY (…)`, boolean and enum columns, columns with the option `keys`,
-  `VALUES … LEFT JOIN`, a public table `LEFT JOIN`.
+  `VALUES … LEFT JOIN`, `generate_series(…) LEFT JOIN`, a public table `LEFT JOIN`, `key = 'a' OR key = 'b'`; and expressions that have few
+  values by their form: `CASE` and `COALESCE` of constants, booleans as numbers or texts, `width_bucket(x, low, high, bins)`.
   Every key is in the answer, every time.
 - **GROUP BY in a subquery**: anything; `LIMIT` and `DISTINCT` too.
 - **Aggregates of the release**: `count(*)`, `count(x)`, `count(DISTINCT x)`, and `sum`, `avg`, `variance`, `var_pop`, `var_samp`,
   `stddev`, `stddev_pop`, `stddev_samp` of a value with bounds: `range(x, low, high)`, a column with the options `low` and `high`, a number,
-  a count of a subquery, or CASE, COALESCE, LEAST and GREATEST of such. Arithmetic has none: `range(a + b, low, high)`. `FILTER (WHERE …)`
-  with each. Argmax: `SELECT key … GROUP BY key ORDER BY count(*) DESC LIMIT 1`.
+  a count of a subquery, a boolean as a number (`flag::int`), or CASE, COALESCE, LEAST and GREATEST of such. Arithmetic has none:
+  `range(a + b, low, high)`. `FILTER (WHERE …)` with each. Argmax: `SELECT key … GROUP BY key ORDER BY count(*) DESC LIMIT 1`.
 - **Aggregates of subqueries**: these and `min`, `max`.
 - **Public answers**, which read nothing and cost nothing: `min` and `max` of a function of `chunk` over whole chunks, keys without
-  aggregates (`SELECT DISTINCT hour(chunk) …`, `SELECT kind … GROUP BY kind`), `LIMIT 0`, `WHERE false`.
+  aggregates (`SELECT DISTINCT hour(chunk) …`, `SELECT kind … GROUP BY kind`), the number of groups of trusted
+  expressions (`SELECT count(*) FROM (SELECT DISTINCT hour(chunk) …)`), `LIMIT 0`, `WHERE false`.
 """
 
 REFUSED = """## Refused

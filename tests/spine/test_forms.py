@@ -25,21 +25,25 @@ SAME = [
     "SELECT sum(flag::int), sum(CASE WHEN kind = 'car' THEN 1 ELSE 0 END), avg(flag::int) FROM {t}",
     "SELECT to_timestamp(floor(extract(epoch FROM chunk) / 5) * 5), count(*) FROM {t} GROUP BY 1 HAVING count(*) > 0 ORDER BY 1",
     "SELECT trunc(extract(epoch FROM chunk) / 7, 1), count(*) FROM {t} GROUP BY 1 HAVING count(*) > 0 ORDER BY 1",
-    "SELECT date_trunc('minute', chunk) + floor(extract(second FROM chunk) / 5) * interval '5 seconds', count(*) FROM {t} GROUP BY 1 ORDER BY 1",
+    "SELECT date_trunc('minute', chunk) + floor(extract(second FROM chunk) / 5) * interval '5 seconds', count(*) FROM {t} "
+    "GROUP BY 1 ORDER BY 1",
     "SELECT count(*) FROM {t} WHERE extract(second FROM chunk) >= 3 AND mod(extract(second FROM chunk)::int, 2) = 0",
     "SELECT count(*) FROM {t} WHERE chunk >= (SELECT timestamptz '2026-03-01 06:00:02+00' + (2 || ' seconds')::interval)",
     "SELECT count(*) FROM {t} WHERE v > (SELECT (SELECT 5) + 1)",
     "SELECT s.t, count(q.v) FROM generate_series(timestamptz '2026-03-01 06:00+00', '2026-03-01 06:00:20+00', '4 seconds') s(t) "
     "LEFT JOIN {t} q ON date_bin('4 seconds', q.chunk, '2026-03-01 06:00+00') = s.t GROUP BY 1 ORDER BY 1",
-    "SELECT s.n, count(q.v) FROM generate_series(0, 30, 10) s(n) LEFT JOIN {t} q ON (floor(q.v / 10) * 10)::int = s.n GROUP BY 1 ORDER BY 1",
+    "SELECT s.n, count(q.v) FROM generate_series(0, 30, 10) s(n) LEFT JOIN {t} q ON (floor(q.v / 10) * 10)::int = s.n GROUP "
+    "BY 1 ORDER BY 1",
     "SELECT s, count(q.v) FROM generate_series(9::int8, 1, -4) s LEFT JOIN {t} q ON q.v::int8 = s GROUP BY 1 ORDER BY 1",
     "SELECT count(*) FROM {t} WHERE kind IN (SELECT k FROM (VALUES ('car'), ('bus'), ('car'), (NULL)) w(k))",
     "SELECT count(*) FROM {t} WHERE kind IN (SELECT word FROM wanted) AND v > 2",
     "SELECT count(DISTINCT kind) FROM {t} WHERE kind IN (SELECT kind FROM {t} WHERE v > 20)",
     "SELECT count(*) FROM {t} WHERE EXISTS (SELECT 1 FROM wanted w WHERE w.word = {t}.kind)",
-    "SELECT count(*) FROM {t} q WHERE EXISTS (SELECT FROM (VALUES ('car', true), ('bus', false)) w(k, f) WHERE q.kind = w.k AND w.f = q.flag)",
+    "SELECT count(*) FROM {t} q WHERE EXISTS (SELECT FROM (VALUES ('car', true), ('bus', false)) w(k, f) WHERE q.kind = w.k "
+    "AND w.f = q.flag)",
     "SELECT count(DISTINCT q.kind) FROM {t} q WHERE EXISTS (SELECT * FROM {t} p WHERE p.kind = q.kind AND p.v > 20)",
-    "SELECT sum(range(n, 0, 50)) FROM (SELECT kind, count(*) AS n FROM {t} WHERE kind IN (SELECT kind FROM {t} WHERE flag) GROUP BY kind) q",
+    "SELECT sum(range(n, 0, 50)) FROM (SELECT kind, count(*) AS n FROM {t} WHERE kind IN (SELECT kind FROM {t} WHERE flag) "
+    "GROUP BY kind) q",
 ]
 
 

@@ -35,6 +35,8 @@ from .statements_calls import read_calls
 
 __all__ = ["Discovery", "main"]
 
+#: in the place of an answer that PostgreSQL could not be asked for: nothing is compared with it
+_UNSEEN: Answer = {}
 #: statements that are kept
 _KEPT = 600
 #: pairs of a statement at first, and of each further round from those that came nearest
@@ -157,19 +159,19 @@ class Discovery(Searcher):
         if all(output.public is None for output in claim.plan.outputs):
             return self.stand.inner.answers(claim, pairs)
         if len(claim.plan.outputs) != len(query.aggs):
-            return [({}, {}) for _ in pairs]
+            return [(_UNSEEN, _UNSEEN) for _ in pairs]
         try:
             return self.answers(query, collected(claim.plan, query), pairs)
         except psycopg.DataError:  # rows on which the statement, unlike the room's version of it, raises
-            return [({}, {}) for _ in pairs]
+            return [(_UNSEEN, _UNSEEN) for _ in pairs]
 
     def evaluated(self, query: Query, claim: Claim, columns: Sequence[str], pairs: Sequence[Pair]) -> list[tuple[Answer, Answer]]:
         return self.both(query, claim, pairs)
 
     def _judge(self, query: Query, claim: Claim, pair: Pair, one: Answer, other: Answer, *rest: Any) -> tuple[Finding | None, float]:
         """Also what a release would show: the same rows in the same order, and the same texts where there is no noise."""
-        if not one and not other and any(o.public is not None for o in claim.plan.outputs):
-            return None, 0.0  # the statement raised on these rows, so that there is nothing to compare what is public with
+        if one is _UNSEEN:
+            return None, 0.0
         found, ratio = super()._judge(query, claim, pair, one, other, *rest)
         if found is None and one != other and claim.plan.argmax is None and all(o.public is None for o in claim.plan.outputs):
             shown = [_shown(claim, answer) for answer in (one, other)]
