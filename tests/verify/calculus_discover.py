@@ -43,6 +43,11 @@ _FIRST, _ROUND = 8, 8
 _ROUNDS = 14
 
 
+_INLINED = """
+    SELECT a.identity FROM privid.allowed_calls() a JOIN pg_catalog.pg_proc p ON p.oid = to_regprocedure(a.identity)
+    JOIN pg_catalog.pg_language l ON l.oid = p.prolang WHERE a.kind = 'function' AND l.lanname = 'sql'"""
+
+
 class Discovery(Searcher):
     """Searches, and keeps which entries of the list accepted statements had."""
 
@@ -54,6 +59,8 @@ class Discovery(Searcher):
         self.tape = Tape(seed)
         self.levels = Levels(self.tape, self.calls)
         self.met: set[str] = set()
+        #: calls in the place of which PostgreSQL puts what they are defined as
+        self._inlined = {identity for (identity,) in stand.claims.execute(_INLINED)}
         self.kept: list[Recording] = []
         self._shapes: set[Any] = set()
 
@@ -123,7 +130,7 @@ class Discovery(Searcher):
             self.refused("(none, or several releases)")
             return None
         self.tally.accepted.update(forms)
-        self.met |= set(_identities(found.request["select"]))
+        self.met |= set(_identities(found.request["select"])) | {call for call, _ in self.levels.typed.used if call in self._inlined}
         return found
 
     # Neighbours
