@@ -31,8 +31,8 @@ FOUND = {
 
 def test_an_average_that_nothing_can_change_is_an_average(stand: Stand) -> None:
     """Of a public value of listed keys: shown without noise, and not as the number of keys that is collected for it."""
-    plan = stand.explain("SELECT avg(range(length(key), 0, 10)) FROM (SELECT k.key, count(q.plate) AS n FROM (VALUES ('A'), ('BBBB'), ('C')) "
-                         "AS k(key) LEFT JOIN n1 q ON q.plate = k.key GROUP BY k.key) AS p").plan
+    plan = stand.explain("SELECT avg(range(length(key), 0, 10)) FROM (SELECT k.key, count(q.plate) AS n "
+                         "FROM (VALUES ('A'), ('BBBB'), ('C')) AS k(key) LEFT JOIN n1 q ON q.plate = k.key GROUP BY k.key) AS p").plan
     assert not plan.epsilon
     assert [column.what for column in plan.columns] == ["count", "sum"]
     ((shown,),) = noise.answer(plan, [("3", "6")])[0]
