@@ -43,6 +43,9 @@ _FIRST, _ROUND = 8, 8
 _ROUNDS = 14
 
 
+#: productions that change what a statement is more than others do
+_OFTEN = {"relation": 4, "aggregate": 4, "condition": 2, "value": 2}
+
 _INLINED = """
     SELECT a.identity FROM privid.allowed_calls() a JOIN pg_catalog.pg_proc p ON p.oid = to_regprocedure(a.identity)
     JOIN pg_catalog.pg_language l ON l.oid = p.prolang WHERE a.kind = 'function' AND l.lanname = 'sql'"""
@@ -99,7 +102,8 @@ class Discovery(Searcher):
             self.tape.begin()
             return self.levels.release()
         base = self.rng.choice(self.kept)
-        kind = self.rng.choice(sorted({part.kind for part in base.parts} - {"release"}))
+        kinds = sorted({part.kind for part in base.parts} - {"release"})
+        kind = self.rng.choices(kinds, [_OFTEN.get(kind, 1) for kind in kinds])[0]
         part = self.rng.choice([part for part in base.parts if part.kind == kind])
         values = None
         if self.rng.random() < 0.3:
