@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from privid.udf import noise
 from tests.verify.calculus_grammar import Agg, Query
 from tests.verify.calculus_search import Searcher
 from tests.verify.calculus_stand import Stand
@@ -26,6 +27,16 @@ FOUND = {
     "an argmax by a column that groups may change":
         Query("", ("k",), (Agg("count"),), "FROM (SELECT plate, max(v) > 5 AS k FROM @n1@ q GROUP BY plate) q", frozenset(), 1, True),
 }
+
+
+def test_an_average_that_nothing_can_change_is_an_average(stand: Stand) -> None:
+    """Of a public value of listed keys: shown without noise, and not as the number of keys that is collected for it."""
+    plan = stand.explain("SELECT avg(range(length(key), 0, 10)) FROM (SELECT k.key, count(q.plate) AS n "
+                         "FROM (VALUES ('A'), ('BBBB'), ('C')) AS k(key) LEFT JOIN n1 q ON q.plate = k.key GROUP BY k.key) AS p").plan
+    assert not plan.epsilon
+    assert [column.what for column in plan.columns] == ["count", "sum"]
+    ((shown,),) = noise.answer(plan, [("3", "6")])[0]
+    assert shown is not None and float(shown) == 2
 
 
 @pytest.mark.parametrize("query", FOUND.values(), ids=FOUND)

@@ -45,6 +45,7 @@ from privid.calculus.rules import (
     variance,
 )
 from privid.calculus.rules import sum as sum_rule
+from privid.calculus.sources import Scanned
 from privid.calculus.tree import Call, Expr
 from privid.sandbox import rows as reading
 from tests.verify.calculus_grammar import Agg, Query
@@ -207,7 +208,7 @@ WEAKNESSES = [
     Weakness("public extremes", "the last chunk left out", _wrap(extremes, "_moments", lambda found, *_: found[:-1]),
              _query([Agg("max", "chunk")], "FROM @r1@ q", "region")),
     Weakness("public groups", "a condition on a program's output taken for one on chunks",
-             _instead(algebra, "_whole", lambda source, scope: isinstance(source.base, algebra.Scanned)),
+             _instead(algebra, "_whole", lambda source, scope: isinstance(source.base, Scanned)),
              _query("count", "FROM (SELECT DISTINCT date_trunc('second', chunk) AS b FROM @n1@ q WHERE v > 0) q", depth=1)),
     Weakness("range", "a boolean that may be NULL taken for 0 or 1", _wrap(facts.Judge, "_facts", _bit),
              _query([Agg("count", "(1 / v > 0)::int")], "FROM @n3@ q")),

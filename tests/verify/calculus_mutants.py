@@ -216,6 +216,8 @@ def main() -> int:
                         if options.show:
                             print(caught.finding, flush=True)
                     told = len(hunt.caught)
+                    if hunt.tally.findings:
+                        break
                 for mutant in hunt.open:
                     print(f"seed {seed} {hunt.tally.pairs:>8} NOT FOUND  {mutant.name}", flush=True)
                 for finding in hunt.tally.findings:

@@ -252,9 +252,13 @@ class Searcher:
                 self.tally.findings.append(str(self.minimised(finding, claim)))
         return self.tally
 
+    def collected(self, query: Query, claim: Claim) -> list[str]:
+        """The columns of the inner query, for those who evaluate the statement itself."""
+        return collected(claim.plan, query)
+
     def minimised(self, finding: Finding, claim: Claim) -> Finding:
         """The same violation with as few rows as can be found quickly."""
-        columns, noisy = collected(claim.plan, finding.query), parts(claim.plan)
+        columns, noisy = self.collected(finding.query, claim), parts(claim.plan)
         costs = costs_of(claim.plan, finding.pair.camera)
         smaller = True
         while smaller:

@@ -69,10 +69,12 @@ class Met:
 
     drawn: Counter[tuple[str, str]] = field(default_factory=Counter)
     accepted: Counter[tuple[str, str]] = field(default_factory=Counter)
+    #: met in some place
+    anywhere: set[str] = field(default_factory=set)
 
     def weight(self, entry: tuple[str, str]) -> float:
         accepted = self.accepted[entry]
-        return (accepted + 1) / (self.drawn[entry] + 1) / (1 + accepted) + 0.01
+        return ((accepted + 1) / (self.drawn[entry] + 1) / (1 + accepted) + 0.01) * (1 if entry[0] in self.anywhere else 4)
 
     def note(self, entries: Iterable[tuple[str, str]], accepted: bool) -> bool:
         """Whether one is new among those that were accepted."""
@@ -81,6 +83,7 @@ class Met:
         if accepted:
             new = any(not self.accepted[entry] for entry in entries)
             self.accepted.update(entries)
+            self.anywhere |= {entry for entry, _ in entries}
         return new
 
 
@@ -125,7 +128,8 @@ class Typed:
 
     def range(self, value: str) -> str:
         low, high = self.bounds()
-        return f"range({value}, {low}, {high})"
+        name = "privid.range" if self.chance(0.1) else "range"
+        return f"{name}({value}, {low}, {high})"
 
     @production("bounds")
     def bounds(self) -> tuple[str, str]:
