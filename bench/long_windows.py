@@ -26,6 +26,8 @@ DAYS, SECONDS, FILE_DAYS = 365, 15, 5
 CHUNKS = DAYS * 86_400 // SECONDS
 MONTH = "timestamptz '2013-08-01 00:00+00' AND timestamptz '2013-08-31 23:59+00'"
 TIMES = 5
+#: of the taxis, which the paper lists
+PLATES = ", ".join(["none", *(f"B-{n}" for n in range(300))])
 
 STATEMENTS = {
     "Q4, a year": """
@@ -125,9 +127,9 @@ def running_stack() -> Iterator[Stack]:
                                   f"'{BEGIN.isoformat()}', rho '{rho}', k '1', epsilon '1000')".encode())
                     owner.execute(f"GRANT USAGE ON FOREIGN SERVER {name} TO analyst".encode())
                 with connect(stack, "analyst") as analyst:
-                    analyst.execute("SELECT privid.upload('plates', %s)", (b"def process(chunk):\n    yield {'plate': 7}\n",))
-                    analyst.execute(f"CREATE FOREIGN TABLE {name} (chunk timestamptz, plate float8 DEFAULT 0) SERVER {name} OPTIONS "
-                                    f"(executable 'plates', begin '{BEGIN.isoformat()}', \"end\" "
+                    analyst.execute("SELECT privid.upload('plates', %s)", (b"def process(chunk):\n    yield {'plate': 'B-7'}\n",))
+                    analyst.execute(f"CREATE FOREIGN TABLE {name} (chunk timestamptz, plate text OPTIONS (keys '{PLATES}') DEFAULT 'none') "
+                                    f"SERVER {name} OPTIONS (executable 'plates', begin '{BEGIN.isoformat()}', \"end\" "
                                     f"'{(BEGIN + timedelta(DAYS)).isoformat()}', chunk '{SECONDS}s', timeout '100ms', "
                                     "max_rows '3')".encode())
             yield stack

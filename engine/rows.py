@@ -111,6 +111,7 @@ def row_width(column: Column, text_bytes: int) -> int:
         return 8
     if column.type == "boolean":
         return 1
-    longest = max((len(label.encode("utf-8")) for label in column.labels), default=0) if column.labels else text_bytes
+    among = column.labels or column.keys
+    longest = max(len(text.encode("utf-8")) for text in among) if among else text_bytes
     default = len(column.default.encode("utf-8")) if isinstance(column.default, str) else 0
     return 4 + max(longest, default)

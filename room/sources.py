@@ -337,6 +337,9 @@ def _column(column: Column, table: Table, runs: int) -> Value:
         return Value(fixed("timestamptz"), NODE, runs + 1)
     if column.labels is not None:
         return Value(enum(column.labels), NODE, len(column.labels) + 1, 1, True)
+    if column.keys is not None:
+        sizes = [of_literal(key, "text") for key in column.keys]
+        return Value(join_sizes(sizes), NODE, min(len(sizes), rows) + 1)
     if column.type == "text":
         return Value(program_text(), NODE, rows + 1)
     return Value(

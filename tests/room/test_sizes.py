@@ -18,7 +18,9 @@ from privid.room.sizes import (
     of_literal,
     program_text,
 )
+from privid.room.sources import _column
 from privid.room.values import Value, Values
+from tests.calculus.builders import table
 
 from .yard import Yard, own_yard
 
@@ -226,3 +228,10 @@ def test_constants_are_as_long_as_they_are_written() -> None:
         ).chars
         == MAX_CONCAT
     )
+
+
+def test_a_text_that_is_among_keys_is_as_long_as_they_are() -> None:
+    free, among = table(), table(options={"plate": ["none", "B-1", "B-22"]})
+    plate = next(i for i, column in enumerate(free.columns) if column.name == "plate")
+    wide, narrow = (_column(one.columns[plate], one, 100).size for one in (free, among))
+    assert (wide.chars, narrow.chars, narrow.bytes) == (1024, 4, 4)
