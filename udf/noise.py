@@ -78,8 +78,7 @@ def _column(output: Output, collected: list[list[str | None]]) -> tuple[list[str
         case Mechanism.VARIANCE:
             return variances(output, collected, _noise)
         case Mechanism.EXACT:
-            nothing = _shown([0], output)[0] if output.counts else None
-            return [nothing if text is None else text for text in collected[0]], None
+            return [_exact(text, output) for text in collected[0]], None
         case Mechanism.LAPLACE:
             steps = [_steps(text, output) for text in collected[0]]
             return list(_shown(_noised(steps, output), output)), None
@@ -204,6 +203,16 @@ def _steps(text: str | None, output: Output) -> int:
     if value.denominator != 1:
         raise ValueError(f"a raw value of {output.label} is not on its grid")
     return value.numerator
+
+
+def _exact(text: str | None, output: Output) -> str | None:
+    """Without noise: in one form whatever rows it was made of, or of none. What is on no grid comes from where nothing is protected."""
+    if not output.counts:
+        return text
+    try:
+        return _shown([_steps(text, output)], output)[0]
+    except ValueError:
+        return text
 
 
 def _shown(column: Sequence[int], output: Output) -> list[str]:

@@ -39,6 +39,15 @@ def test_an_average_that_nothing_can_change_is_an_average(stand: Stand) -> None:
     assert shown is not None and float(shown) == 2
 
 
+@pytest.mark.parametrize("value", ["CASE WHEN red THEN 0::numeric ELSE 0.00 END", "range(v, 0, 0)"])
+def test_a_sum_that_is_always_0_is_written_alike_whatever_was_added_up(stand: Stand, value: str) -> None:
+    """It is shown without noise and costs nothing, so that 0.00, 0 and no row at all must not be told apart."""
+    plan = stand.explain(f"SELECT plate, sum({value}) FROM n1 WHERE plate IN ('A', 'B') GROUP BY plate").plan
+    assert not plan.epsilon
+    answers = [noise.answer(plan, rows)[0] for rows in ([], [("A", "0")], [("A", "0.00"), ("B", "0.00000")])]
+    assert answers[0] == answers[1] == answers[2]
+
+
 @pytest.mark.parametrize("query", FOUND.values(), ids=FOUND)
 def test_what_was_once_refuted_holds(stand: Stand, query: Query) -> None:
     searcher = Searcher(stand, 3)

@@ -251,10 +251,13 @@ def main() -> int:
     with own_postgres() as layout:
         stand = Stand(layout)
         try:
-            search = Discovery(stand, options.seed)
+            search, told = Discovery(stand, options.seed), 0
             while search.tally.pairs < options.pairs:
                 search.run(min(20_000, options.pairs - search.tally.pairs))
                 listed, missing = search.covered()
+                for finding in search.tally.findings[told:]:
+                    print(f"\nVIOLATION: {finding}", flush=True)
+                told = len(search.tally.findings)
                 print(f"{search.tally.pairs:>9} pairs, {search.tally.accepted['all']} of {search.tally.drawn['all']} statements, "
                       f"{len(search.tally.findings)} violations, {100 - 100 * len(missing) / listed:.1f} % of the list, "
                       f"{time.monotonic() - begun:.0f} s", flush=True)
@@ -262,8 +265,6 @@ def main() -> int:
             stand.close()
     print(search.tally.report())
     print(f"not met: {', '.join(missing) or 'nothing'}")
-    for finding in search.tally.findings[:20]:
-        print(f"\nVIOLATION: {finding}")
     return 1 if search.tally.findings or search.tally.failures or missing else 0
 
 
