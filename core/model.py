@@ -429,6 +429,8 @@ class Output:
     mechanism: Mechanism = Mechanism.LAPLACE
     #: of no rows it is 0, and not NULL
     counts: bool = True
+    #: some segment can change the rows that it is made of
+    protected: bool = True
     #: places in the plan's columns: the value; or count and sum, or count, sum and squares. Empty: the output's own place
     collects: tuple[int, ...] = ()
     #: noise scales of what is collected, in that order, for an average or a variance

@@ -57,7 +57,7 @@ def answer(plan: Plan, rows: Sequence[Sequence[str | None]]) -> tuple[list[list[
             columns.append(list(output.public))
             continue
         collected = [[None if row is None else row[c] for row in raw] for c in output.collects or (j,)]
-        shown, remark = _column(output, collected, any(use.table.r for use in plan.uses))
+        shown, remark = _column(output, collected)
         columns.append(shown)
         if remark:
             remarks.append(f"{output.label}: {remark}")
@@ -70,15 +70,15 @@ def _added(plan: Plan, one: Sequence[str | None], other: Sequence[str | None]) -
     return [a if b is None else b if a is None else str(Decimal(a) + Decimal(b)) for a, b in zip(one, other, strict=True)]
 
 
-def _column(output: Output, collected: list[list[str | None]], protected: bool) -> tuple[list[str | None], str | None]:
-    """One output over all keys, and a remark about its error. `protected`: of what is read some is."""
+def _column(output: Output, collected: list[list[str | None]]) -> tuple[list[str | None], str | None]:
+    """One output over all keys, and a remark about its error."""
     match output.mechanism:
         case Mechanism.AVERAGE:
             return averages(output, collected, _noise)
         case Mechanism.VARIANCE:
             return variances(output, collected, _noise)
         case Mechanism.EXACT:
-            return [_exact(text, output, protected) for text in collected[0]], None
+            return [_exact(text, output) for text in collected[0]], None
         case Mechanism.LAPLACE:
             steps = [_steps(text, output) for text in collected[0]]
             return list(_shown(_noised(steps, output), output)), None
@@ -205,14 +205,14 @@ def _steps(text: str | None, output: Output) -> int:
     return value.numerator
 
 
-def _exact(text: str | None, output: Output, protected: bool) -> str | None:
-    """Without noise: in one form whatever rows it was made of, or of none. Only where nothing is protected may it be on no grid."""
-    if not protected and not output.counts:
+def _exact(text: str | None, output: Output) -> str | None:
+    """Without noise: in one form whatever rows it was made of, or of none. Only where no segment can change rows may it be on no grid."""
+    if not output.protected and not output.counts:
         return text
     try:
         return _shown([_steps(text, output)], output)[0]
     except ValueError:
-        if protected:
+        if output.protected:
             raise
         return text
 

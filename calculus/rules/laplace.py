@@ -35,7 +35,7 @@ def output(draft: Draft, share: Fraction, weight: Fraction, collects: tuple[int,
         apart = draft.constant or (draft.protected and len(draft.parts) > 1)
         return Output(label=label, type=agg.type, step=draft.step, sensitivity=Fraction(0), scale=Fraction(0), epsilon=Fraction(0),
                       error95=Fraction(0), mechanism=draft.mechanism if apart else Mechanism.EXACT, collects=collects,
-                      counts=draft.counts,
+                      counts=draft.counts, protected=draft.protected,
                       scales=(Fraction(0),) * len(draft.parts) if apart else (), low=draft.low, high=draft.high, spread=draft.spread)
     scales = tuple(part.unit * weight / share for part in draft.parts)
     for part, scale in zip(draft.parts, scales, strict=True):

@@ -141,7 +141,15 @@ def test_what_is_public_is_answered_as_the_plan_has_it() -> None:
     assert perturb(both, [["b", "4"]]) == [["a", "2026-03-01 06:00:09+00", "0"], ["b", None, "4"]]
 
 
+def test_where_rows_can_change_nothing_is_shown_that_is_on_no_grid() -> None:
+    text = Output("sum(range(v, 0, 0))", "numeric", STEP, Fraction(0), Fraction(0), Fraction(0), Fraction(0), mechanism=Mechanism.EXACT,
+                  collects=(0,))
+    assert perturb(plan(text, (("a",), ("b",), ("c",))), [["a", "0.000"], ["b", "-0"]]) == [[key, "0.00"] for key in "abc"]
+    with pytest.raises(ValueError, match="not on its grid"):
+        perturb(plan(text, (("a",),)), [["a", "4.1000000000000001"]])
+
+
 def test_exact_answers_are_as_postgresql_printed_them() -> None:
     text = Output("avg(range(v, 0, 10))", "numeric", STEP, Fraction(0), Fraction(0), Fraction(0), Fraction(0), mechanism=Mechanism.EXACT,
-                  collects=(0,), counts=False)
+                  collects=(0,), counts=False, protected=False)
     assert perturb(plan(text, (("a",), ("b",))), [["a", "4.1000000000000000"]]) == [["a", "4.1000000000000000"], ["b", None]]
