@@ -228,7 +228,7 @@ IsWithheld(const char *name)
  * May this function be called on the way to a release, by whomever it is asked
  * for? Default deny: it must be listed above, or be PostgreSQL's own, change
  * nothing, and be declared for plain types alone. Others may look casts, tables
- * or statements up that somebody defined, and run them. (concat, format and || take
+ * or statements up that somebody defined, and run them. (concat and format take
  * anything, and do nothing but write it.)
  */
 bool
@@ -240,8 +240,7 @@ MayCall(Oid funcid, char **identity)
 
 	if (FindAllowedFunction(funcid, identity))
 		return true;
-	if (funcid == F_CONCAT || funcid == F_CONCAT_WS || funcid == F_FORMAT_TEXT_ANY || funcid == F_TEXTANYCAT ||
-		funcid == F_ANYTEXTCAT)
+	if (funcid == F_CONCAT || funcid == F_CONCAT_WS || funcid == F_FORMAT_TEXT_ANY)
 		return true;
 	tuple = IsBuiltin(funcid) ? SearchSysCache1(PROCOID, ObjectIdGetDatum(funcid)) : NULL;
 	if (!HeapTupleIsValid(tuple))

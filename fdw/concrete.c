@@ -14,6 +14,7 @@
 #include "catalog/pg_type.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 
 /* For check_functions_in_node: true ends the search, and *identity names what was found. */
@@ -21,6 +22,17 @@ static bool
 IsNotCallable(Oid funcid, void *identity)
 {
 	return !MayCall(funcid, identity);
+}
+
+/*
+ * Is this || of a text and a value of a plain type? It casts the value to text,
+ * and a cast from any other type, such as an enum, may be somebody's function.
+ */
+static bool
+IsTextOfPlain(OpExpr *op)
+{
+	return (get_opcode(op->opno) == F_TEXTANYCAT || get_opcode(op->opno) == F_ANYTEXTCAT) &&
+		IsPlainType(exprType(linitial(op->args))) && IsPlainType(exprType(lsecond(op->args)));
 }
 
 /* What a node itself calls where it is evaluated, and may not; or NULL. Aggregates never are. */
@@ -37,6 +49,8 @@ UncallableOf(Node *node)
 
 		return IsPlainType(from) && IsPlainType(exprType(node)) ? NULL : "this cast";
 	}
+	if (IsA(node, OpExpr) && IsTextOfPlain((OpExpr *) node))
+		return NULL;
 	return check_functions_in_node(node, IsNotCallable, &identity) ? psprintf("function %s", identity) : NULL;
 }
 

@@ -70,7 +70,7 @@ REFUSED = [
     "SELECT count(*) FROM {t} WHERE nextval('leak_seq') > v",
     "SELECT count(*) FROM {t} WHERE random() < v",
     "SELECT count(*) FROM {t} WHERE kind = current_setting('analyst.' || kind)",
-    "SELECT count(*) FROM {t} WHERE v > (SELECT 3)",
+    "SELECT count(*) FROM {t} WHERE v > (SELECT 3 LIMIT 1)",
     "SELECT count(*) FROM {t} WHERE v IN (SELECT v FROM {t})",
     "SELECT count(*) FROM {t} WHERE date_trunc(kind, chunk) = chunk",
     "SELECT count(*) FROM {t} WHERE kind COLLATE \"C\" < 'x'",

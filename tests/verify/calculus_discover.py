@@ -206,8 +206,8 @@ class Discovery(Searcher):
 
 def _shown(claim: Claim, answer: Answer) -> list[Sequence[str | None]]:
     """The rows of a release, made as the engine makes them, but for what has noise, which is left out."""
-    exact = [not (o.scale or o.scales) for o in claim.plan.outputs]
-    bare = tuple(output if shows else replace(output, mechanism=Mechanism.EXACT, scale=Fraction(0), scales=(), collects=())
+    exact = [not (o.scale or any(o.scales)) for o in claim.plan.outputs]
+    bare = tuple(output if shows else replace(output, mechanism=Mechanism.EXACT, scale=Fraction(0), scales=(), collects=(), protected=False)
                  for output, shows in zip(claim.plan.outputs, exact, strict=True))
     plan = replace(claim.plan, outputs=bare)
     rows, _ = noise.answer(plan, [(*key, *values) for key, values in answer.items()])
