@@ -31,8 +31,10 @@ IsNotCallable(Oid funcid, void *identity)
 static bool
 IsTextOfPlain(OpExpr *op)
 {
+	Oid			types[] = {exprType(linitial(op->args)), exprType(llast(op->args))};
+
 	return (get_opcode(op->opno) == F_TEXTANYCAT || get_opcode(op->opno) == F_ANYTEXTCAT) &&
-		IsPlainType(exprType(linitial(op->args))) && IsPlainType(exprType(lsecond(op->args)));
+		types[0] < FirstUnpinnedObjectId && types[1] < FirstUnpinnedObjectId && IsPlainType(types[0]) && IsPlainType(types[1]);
 }
 
 /* What a node itself calls where it is evaluated, and may not; or NULL. Aggregates never are. */
