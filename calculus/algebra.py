@@ -100,7 +100,7 @@ def build(select: Select, context: Context) -> Release:
     check_keys(group)
     aggs = tuple(walker.aggregate(a, inline) for a in select.aggs)
     for expr in group:
-        scope.check(expr, evaluated=True)
+        scope.check(expr)
     for expr in (e for a in aggs for e in (*a.args, *conjuncts(a.filter))):
         scope.check(expr)
     return Release(relation, scope, source.conditions, group, aggs, select.argmax, _whole(source, scope), _counted(source, context))

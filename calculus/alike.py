@@ -30,18 +30,35 @@ from .tree import (
     position,
 )
 
-__all__ = ["alike", "alike_text", "alike_value", "check_keys"]
+__all__ = ["alike", "alike_below", "alike_text", "alike_value", "check_keys", "unalike"]
+
+
+_ZERO = Const(type="float8", value="0")
 
 
 def alike_value(expr: Expr) -> Expr:
-    """The value in that form. Types that are not here print equal values alike; others are no keys (check_keys)."""
+    """The value in that form; what has it already stays as it is. Types that are not here print equal values alike; others are no keys
+    (check_keys)."""
+    if unalike(expr) is not expr:
+        return expr
     match expr.type:
         case "float8":
             # of -0: 0; what is not finite has no sum in the room (twins.py), and one form
-            summed = Call(type="float8", fn="pg_catalog.+(float8,float8)", args=(expr, Const(type="float8", value="0")), loc=expr.loc)
+            summed = Call(type="float8", fn="pg_catalog.+(float8,float8)", args=(expr, _ZERO), loc=expr.loc)
             return Choice(type="float8", kind="coalesce", args=(summed, expr), loc=expr.loc)
         case "numeric":
             return Call(type="numeric", fn="pg_catalog.trim_scale(numeric)", args=(expr,), loc=expr.loc)
+        case _:
+            return expr
+
+
+def unalike(expr: Expr) -> Expr:
+    """The value that was put in that form: equal to it, and NULL where it is."""
+    match expr:
+        case Choice(kind="coalesce", type="float8", args=(Call(fn="pg_catalog.+(float8,float8)", args=(inner, zero)), other)):
+            return inner if inner == other and zero == _ZERO else expr
+        case Call(fn="pg_catalog.trim_scale(numeric)", args=(inner,)):
+            return inner
         case _:
             return expr
 
@@ -65,6 +82,12 @@ def check_keys(keys: Sequence[Expr]) -> None:
                          detail="Values of this type can be equal and look different; which of them is shown would depend on other rows.",
                          hint="Compare a number or a text instead, for example extract(epoch FROM value)."
                               if key.type == "interval" else "Cast it to another type in the ordinary table.")
+
+
+def alike_below(select: Select) -> Select:
+    """The statement as it is judged: subqueries as they are evaluated, so that whatever looks at their columns is judged by the values that
+    it will see."""
+    return replace(select, sources=tuple(map(_source, select.sources)))
 
 
 def alike(select: Select) -> Select:

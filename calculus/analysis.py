@@ -14,6 +14,7 @@ from privid.pieces import View
 from . import show
 from .advice import hints
 from .algebra import Release, build
+from .alike import alike_below
 from .bounds import draft
 from .canonical import canonical
 from .certificate import Cells, Derivation, Leaf, step
@@ -36,7 +37,7 @@ def analyse(select: Select, settings: Mapping[str, str], tables: Sequence[Table]
     if epsilon <= 0:
         raise InvalidValue('"privid.epsilon" must be greater than zero', hint="SET privid.epsilon = 0.5;")
     context = Context(tables, evaluate, public)
-    release = build(select, context)
+    release = build(alike_below(select), context)
     cells = groups(release, evaluate)
     drafts = [draft(agg, release, cells, evaluate) for agg in release.aggs]
     _probe(context, release.relation.leaves, evaluate)

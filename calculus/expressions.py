@@ -9,9 +9,10 @@ from privid.errors import NoRule
 
 from . import show
 from .certificate import Certificate, Facts, Place
+from .clamps import RANGES
 from .facts import Judge
 from .functions import FUNCTIONS, FunctionClass, is_operator, names
-from .tree import AnyOf, Call, Col, Const, DistinctFrom, Expr, Logic, NullIf, position, walk
+from .tree import AnyOf, Call, Col, Const, DistinctFrom, Expr, Logic, NullIf, Relabel, position, walk
 
 __all__ = ["Scope", "calls", "columns_of", "conjuncts", "substitute"]
 
@@ -70,13 +71,25 @@ class Scope:
         return replace(known, place=Place.LISTED if Place.LISTED in places else Place.CELL, cells=self.cells(expr))
 
     def trusted(self, expr: Expr) -> bool:
-        """Computed only from chunk, region and constants."""
+        """Computed only from chunk, region and constants, those of one scan: then all its values are known beforehand."""
         if isinstance(expr, Const):  # lists of keys are long
             return True
         if id(expr) not in self._trusted:
-            holds = (self.columns[expr.col].place is not Place.OUTPUT if isinstance(expr, Col) else all(map(self.trusted, expr.args)))
+            if isinstance(expr, Col):
+                holds = self.columns[expr.col].place is not Place.OUTPUT
+            else:
+                holds = all(map(self.trusted, expr.args)) and self._foreseen(expr)
             self._trusted[id(expr)] = (expr, holds)
         return self._trusted[id(expr)][1]
+
+    def _foreseen(self, expr: Expr) -> bool:
+        """Whether its columns come from the same scans, so that the chunks of a scan have all combinations of them that rows have; and
+        where they may also be missing (a key without a match), whether it then is NULL, without being evaluated."""
+        columns = [self.columns[col] for col in columns_of(expr)]
+        if len({frozenset(column.cells) for column in columns}) > 1 or (columns and not columns[0].cells):
+            return False
+        return not any(column.nullable for column in columns) or isinstance(expr, Relabel) or (
+            isinstance(expr, Call) and expr.fn not in RANGES)
 
     def local(self, expr: Expr) -> bool:
         """Trusted, and rows with a value depend on the cell of that value alone."""
@@ -88,21 +101,17 @@ class Scope:
         leaves = [leaf for leaf in found[0] if all(leaf in cells for cells in found)] if found else list(self.leaves)
         return {leaf: substitute(expr, {col: self.columns[col].cells[leaf] for col in columns_of(expr)}) for leaf in leaves}
 
-    def check(self, expr: Expr, *, evaluated: bool = False) -> None:
-        """Refuses what is not listed, and what could raise on an executable's output.
-
-        `evaluated`: if the whole expression is trusted, a rule evaluates it for every selected chunk anyway.
-        """
+    def check(self, expr: Expr) -> None:
+        """Refuses what is not listed, and what could raise on an executable's output. Of a trusted expression each call that could raise is
+        to be tried by itself: in which order conditions are evaluated, and whether at all, is PostgreSQL's choice."""
         if isinstance(expr, Const):
             return
         if self.trusted(expr):
-            total = True
             for node in walk(expr):
                 _listed(node)
                 fn = calls(node)
-                total = total and (fn is None or FUNCTIONS[fn].kind is FunctionClass.TOTAL)
-            if not evaluated and not total:
-                self.probes.extend(self.cells(expr).items())
+                if fn is not None and FUNCTIONS[fn].kind is not FunctionClass.TOTAL:
+                    self.probes.extend(self.cells(node).items())
             return
         fn = calls(expr)
         if fn is not None:

@@ -18,25 +18,26 @@ from fractions import Fraction
 from typing import assert_never
 
 from . import spans
+from .alike import unalike
 from .certificate import Facts, Motion
 from .clamps import RANGES, clamped
 from .functions import names
 from .tree import AnyOf, Call, Case, Choice, Col, Const, DistinctFrom, Expr, Logic, NullTest, Relabel, Truth, bare
 
-__all__ = ["NUMBERS", "WHOLE", "Judge", "unwidened"]
+__all__ = ["NUMBERS", "WHOLE", "WIDENING", "Judge", "unwidened"]
 
 WHOLE = {"int2", "int4", "int8"}
 NUMBERS = {"float8", "numeric", *WHOLE}
 _COMPARISONS = {"=", "<>", "<", "<=", ">", ">="}
 #: what PostgreSQL puts around a number that range or a comparison takes in another type; none of them falls where its argument rises
-_WIDENING = {"pg_catalog.int8(int4)", "pg_catalog.numeric(int4)", "pg_catalog.numeric(int8)", "pg_catalog.float8(int4)",
+WIDENING = {"pg_catalog.int8(int4)", "pg_catalog.numeric(int4)", "pg_catalog.numeric(int8)", "pg_catalog.float8(int4)",
              "pg_catalog.float8(int8)", "pg_catalog.float8(numeric)"}
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?")
 
 
 def unwidened(expr: Expr) -> Expr:
     """Without the casts that PostgreSQL has put around it for range."""
-    while isinstance(expr, Relabel) or (isinstance(expr, Call) and expr.fn in _WIDENING):
+    while isinstance(expr, Relabel) or (isinstance(expr, Call) and expr.fn in WIDENING):
         expr = expr.args[0]
     return expr
 
@@ -49,6 +50,8 @@ class Judge:
         self._known: dict[int, tuple[Expr, Facts]] = {}
 
     def facts(self, expr: Expr) -> Facts:
+        if (inner := unalike(expr)) is not expr:
+            return self.facts(inner)  # the same value in another form
         if id(expr) not in self._known:
             found = replace(self._facts(expr), motion=self._motion(expr))
             if expr.type in WHOLE and found.grid is None:
@@ -92,7 +95,7 @@ class Judge:
             return parts[0]
         if not isinstance(expr, Call):
             return Motion.ANY
-        if expr.fn in RANGES or expr.fn in _WIDENING:
+        if expr.fn in RANGES or expr.fn in WIDENING:
             return parts[0]
         return Motion.RISES if spans.rises(expr, self.columns) else self._compared(expr)
 

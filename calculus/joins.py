@@ -10,7 +10,7 @@ from hashlib import sha256
 from privid.errors import NoRule
 
 from .canonical import form_of_conditions
-from .certificate import Certificate, Joined
+from .certificate import Certificate, Joined, Listed
 from .deparse import deparse_numbered
 from .expressions import Scope, columns_of, substitute
 from .facts import WHOLE
@@ -41,7 +41,7 @@ def _equality(condition: Expr) -> tuple[Expr, Expr] | None:
 
 
 def _plain_equality(condition: Expr) -> bool:
-    """Equality by which different public keys cannot equal one value: that of one type, or of whole numbers. (A time without zone that a
+    """Equality by which different keys cannot equal one value: that of one type, or of whole numbers. (A time without zone that a
     change of clocks skips equals the same moment as the one an hour later.)"""
     types = names(condition.fn)[2] if isinstance(condition, Call) else ()
     return len(set(types)) == 1 or set(types) <= WHOLE
@@ -98,7 +98,7 @@ def _pairs(conditions: Sequence[Expr], width: int) -> tuple[list[tuple[int, int]
     pairs, extras = [], []
     for condition in conditions:
         sides = _equality(condition)
-        if sides and isinstance(sides[0], Col) and isinstance(sides[1], Col):
+        if sides and _plain_equality(condition) and isinstance(sides[0], Col) and isinstance(sides[1], Col):
             a, b = sorted((sides[0].col, sides[1].col))
             if a <= width < b:
                 pairs.append((a, b))
@@ -133,6 +133,10 @@ class LookedUp:
             early, second, both = _split([*on, *where], width)
             first, on, where = [*first, *early], [*second, *both], []
         below = self.side.certify(first, 0, context)
+        if isinstance(below.kind, Listed):
+            raise NoRule(f'join with "{self.public.alias}" has no rule above listed keys', position=position(self.loc),
+                         detail="Every listed key has its group, which this join could drop.",
+                         hint=f'Join "{self.public.alias}" to the private rows in a subquery, and the list of keys to that.')
         equated, extras = _equated(on, lambda col: col > width, width)
         scope = Scope.of(below, context.probes)
         form = ["look up", self.kind, below.form, _public_form(self.public), form_of_conditions(on)]
@@ -185,7 +189,7 @@ def _chosen(public: FromPublic, conditions: Sequence[Expr], context: Context) ->
         return public
     scope = Scope(lookup.public_facts(public, outer=False))
     for condition in conditions:
-        scope.check(condition, evaluated=True)
+        scope.check(condition)
     written = " AND ".join(map(deparse_numbered, conditions))
     return replace(public, rows=tuple(context.public.matching(lookup.types_of(public), public.rows, written)))
 

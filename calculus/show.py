@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from decimal import Decimal
 from fractions import Fraction
 
+from .alike import unalike
 from .functions import is_operator, names
 from .tree import Aggregate, AnyOf, Call, Case, Choice, Col, Const, DistinctFrom, Expr, Logic, NullIf, NullTest, Relabel, Truth, walk
 
@@ -29,6 +30,7 @@ def expression(expr: Expr) -> str:
 
 
 def _expression(expr: Expr) -> str:
+    expr = unalike(expr)
     args = [_expression(a) for a in expr.args]
     match expr:
         case Col():

@@ -97,6 +97,8 @@ def apply(conditions: Sequence[Expr], projected: Sequence[Target], below: Certif
     for condition in conditions:
         scope.check(condition)
     form = ["filter", below.form, form_of_conditions(conditions)]
+    if isinstance(below.kind, Joined | Listed):
+        below = replace(below, kind=replace(below.kind, filtered=True))
     kept = having.certify(conditions, below, scope) if below.keyed else filter_rows.certify(conditions, below)
     return replace(kept, form=form)
 
@@ -112,7 +114,8 @@ class Scanned:
         below = base_table.certify(self.table, self.leaf, None)
         scope = Scope.of(below, context.probes)
         for condition in conditions:
-            scope.check(condition, evaluated=True)
+            # each by itself, also those that choose chunks: the room evaluates them in any order, on the chunks of all scans of the table
+            scope.check(condition)
         chosen = [c for c in conditions if scope.trusted(c)]
         if chosen:
             below = choose_chunks.certify(chosen, below, context.evaluate, None)
@@ -153,7 +156,7 @@ class Grouped:
         scope = Scope.of(below, context.probes)
         bins = group_bins.applies(self.keys, below, scope)
         for key in self.keys:
-            scope.check(key, evaluated=bins)
+            scope.check(key)
         form = ["group", below.form, [form_of_expr(k) for k in self.keys], [form_of_aggregate(a) for a in self.aggs]]
         if bins:
             found = group_bins.certify(self.keys, self.aggs, below, scope, context.evaluate, form)

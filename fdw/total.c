@@ -87,11 +87,16 @@ privid_total_width_bucket(PG_FUNCTION_ARGS)
 	double		low = PG_GETARG_FLOAT8(1);
 	double		high = PG_GETARG_FLOAT8(2);
 	int32		count = PG_GETARG_INT32(3);
+	int32		bucket;
 
 	if (isnan(value) || !isfinite(low) || !isfinite(high) || low == high || count <= 0 || count == PG_INT32_MAX)
 		PG_RETURN_NULL();
-	PG_RETURN_DATUM(DirectFunctionCall4(width_bucket_float8, PG_GETARG_DATUM(0), PG_GETARG_DATUM(1), PG_GETARG_DATUM(2),
-										PG_GETARG_DATUM(3)));
+	bucket = DatumGetInt32(DirectFunctionCall4(width_bucket_float8, PG_GETARG_DATUM(0), PG_GETARG_DATUM(1), PG_GETARG_DATUM(2),
+											   PG_GETARG_DATUM(3)));
+	/* bounds far apart overflow on the way */
+	if (bucket < 0 || bucket > count + 1)
+		PG_RETURN_NULL();
+	PG_RETURN_INT32(bucket);
 }
 
 /* ------------------------------------------------------------------ whole numbers */

@@ -14,13 +14,12 @@ from .. import show
 from ..certificate import Certificate, Derivation, Facts, Interval, Motion, step
 from ..clamps import RANGES
 from ..expressions import Scope
-from ..facts import NUMBERS, unwidened
+from ..facts import NUMBERS, WIDENING, unwidened
 from ..tree import Call, Col, Expr, bare
 
 __all__ = ["RULE", "Clamp", "clamp_of", "ups_of"]
 
 RULE = "range"
-_CASTS = {f"pg_catalog.{to}({of})" for to in ("float8", "numeric", "int8") for of in ("int4", "int8", "numeric", "float8")}
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ def ups_of(expr: Expr, cert: Certificate, scope: Scope, camera: str) -> Interval
         return cert.changes[camera].ups.get(expr.col)
     if not isinstance(expr, Call):
         return None
-    if expr.fn in _CASTS:
+    if expr.fn in WIDENING:
         return ups_of(expr.args[0], cert, scope, camera)
     if expr.fn not in RANGES:
         return None

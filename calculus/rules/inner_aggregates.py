@@ -11,6 +11,7 @@ from fractions import Fraction
 from privid.errors import NoRule
 
 from .. import show
+from ..alike import check_keys
 from ..certificate import Certificate, Change, Extreme, Facts, Interval, Motion
 from ..expressions import Scope, columns_of, conjuncts
 from ..functions import names
@@ -105,6 +106,8 @@ def increments(low: Fraction, high: Fraction, motion: Motion, change: Change) ->
 def _check(agg: Aggregate, scope: Scope) -> None:
     for expr in (*agg.args, *conjuncts(agg.filter)):
         scope.check(expr)
+    if names(agg.name)[1] in _EXTREMES:
+        check_keys(agg.args)  # of equal values one stands for all
     if agg.distinct and names(agg.name)[1] not in ("count", *_EXTREMES):
         name = names(agg.name)[1]
         raise NoRule(f"{name}(DISTINCT ...) has no rule", position=position(agg.loc), detail="The rule for DISTINCT is missing.",

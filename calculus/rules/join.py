@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from privid.errors import NoRule
 
 from .. import show
+from ..alike import unalike
 from ..certificate import Certificate, Change, Facts, Joined, Keyed, Listed, Motion, Place, Rows, step
 from ..expressions import Scope, columns_of
 from ..tree import Aggregate, Choice, Col, Expr, JoinKind, position
@@ -63,7 +64,7 @@ def _side(facts: Facts, nullable: bool) -> Facts:
 
 
 def grouped(keys: Sequence[Expr], aggs: Sequence[Aggregate], below: Certificate, joined: Joined, scope: Scope, form: Any) -> Certificate:
-    classes = [_class_of(key, joined) for key in keys]
+    classes = [_class_of(unalike(key), joined) for key in keys]
     if not keys or any(c is None for c in classes):
         wrong = next((k for k, c in zip(keys, classes, strict=True) if c is None), None)
         raise NoRule("join has no rule without a GROUP BY of the columns it joins on",

@@ -12,6 +12,7 @@ from typing import Any
 from privid.errors import NoRule
 
 from .. import show
+from ..alike import unalike
 from ..certificate import Certificate, Change, Facts, Keyed, Listed, Motion, Place, step
 from ..clamps import RANGES, clamped
 from ..expressions import Scope, columns_of, conjuncts
@@ -43,7 +44,8 @@ def certify(public: FromPublic, below: Certificate, equated: Sequence[tuple[int,
             return replace(one, sigma=None, ups={})
         return replace(one, appear=one.tau, vanish=one.tau, n=2 * one.tau, sigma=None, ups={})
 
-    return replace(below, columns=columns, changes=below.each(change), full=False, form=form,
+    # every public row is there at least once
+    return replace(below, columns=columns, changes=below.each(change), full=False, form=form, rows=below.rows + len(public.rows),
                    kind=Listed(public, None if below.key is None else frozenset(offset + col for col in below.key), within, filtered, loc))
 
 
@@ -56,7 +58,7 @@ def determined(row: Certificate) -> frozenset[int]:
 def grouped(keys: Sequence[Expr], aggs: Sequence[Aggregate], below: Certificate, listed: Listed, scope: Scope, form: Any) -> Certificate:
     """As an intermediate step: KEY with a public number of groups."""
     width = len(listed.public.columns)
-    if not keys or listed.filtered or not all(isinstance(k, Col) and k.col <= width for k in keys):
+    if not keys or listed.filtered or not all(isinstance(k, Col) and k.col <= width for k in map(unalike, keys)):
         raise NoRule(f'"{listed.public.alias}" LEFT JOIN private rows has no rule without a GROUP BY of its own columns',
                      position=position(listed.loc), detail="The rows of the left side are public; what is joined to them is not.",
                      hint=f'Group by columns of "{listed.public.alias}", and write conditions on the other side into ON.')
