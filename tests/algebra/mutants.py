@@ -14,6 +14,7 @@ from privid.calculus.certificate import Facts
 from privid.calculus.facts import NUMBERS, Judge
 from privid.calculus.functions import names
 from privid.calculus.rules import inner_aggregates, listing, lookup
+from privid.calculus.rules import sum as sum_rule
 from privid.calculus.tree import Call, Expr, JoinKind
 from privid.room import room as room_module
 from privid.udf import noise
@@ -61,6 +62,17 @@ def _arithmetic(operators: str, whole: bool) -> Callable[[Judge, Expr, Facts], F
 
 def _exactly(operator: str, x: Fraction, y: Fraction) -> Fraction:
     return {"+": x + y, "-": x - y, "*": x * y}.get(operator) or (x / y if operator == "/" else Fraction(0))
+
+
+def _whole_division(patch: pytest.MonkeyPatch) -> None:
+    """Whole division has the bounds of exact division; where they are off the grid, a sum's bound is rounded outwards to it."""
+    right = sum_rule._changed_by
+
+    def changed_by(clamp: Any, *rest: Any) -> Fraction:
+        return -(-right(clamp, *rest) // clamp.step) * clamp.step
+
+    patch.setattr(sum_rule, "_changed_by", changed_by)
+    _facts(_arithmetic("/", whole=True))(patch)
 
 
 def _sums_of_groups(patch: pytest.MonkeyPatch) -> None:
@@ -119,7 +131,7 @@ MUTANTS = [
     Mutant("S3: keys that PostgreSQL finds equal and the text does not", _unique_as_text),
     Mutant("C3: a condition of a left join that is ignored", _conditions_ignored),
     Mutant("C4: the row of NULLs of a key without a match", lambda patch: patch.setattr(listing, "_sees_matches", lambda *_: True)),
-    Mutant("C5: whole division with the bounds of exact division", _facts(_arithmetic("/", whole=True))),
+    Mutant("C5: whole division with the bounds of exact division", _whole_division),
     Mutant("C6: sums of groups in float8", _sums_of_groups),
     Mutant("C7: equal is not alike", lambda patch: patch.setattr(privid.calculus, "alike", lambda select: select)),
     Mutant("S12: the order of keys follows the inner plan", _keys_as_they_come, everywhere=True),

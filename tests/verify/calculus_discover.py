@@ -4,8 +4,8 @@ Every function, operator and cast that a release may contain is drawn, over ever
 place where an expression may stand; rows have the ends and oddities of their types, and the constants of
 the statement. What the room evaluates, and what a release would show of it, is compared with the claim.
 
-Statements that were accepted and have something new (a call in a place, a derivation that no other had)
-are kept, and others are made of them by drawing one part anew.
+Statements that were accepted and have something new (a call in a place, rules together that few had)
+are kept, and others are made of them by drawing one part anew, of those more often that have seldom rules.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from typing import Any
 
 import psycopg
 
-from privid.model import Mechanism
 from privid.udf import noise
 
 from .calculus_claims import Claim
 from .calculus_grammar import Query
+from .calculus_kept import Kept, pairs_of_rules
 from .calculus_levels import Levels
 from .calculus_mechanisms import Answer, collected, parts
 from .calculus_search import Finding, Searcher, Tally, costs_of
 from .calculus_stand import NotOneRelease, Stand, own_postgres
-from .calculus_tape import Recording, Tape
+from .calculus_tape import Tape
 from .calculus_world import CAMERAS, Pair, Words, World, fresh_pair, mutated
 from .statements_calls import read_calls
 
@@ -37,8 +37,6 @@ __all__ = ["Discovery", "main"]
 
 #: in the place of an answer that PostgreSQL could not be asked for: nothing is compared with it
 _UNSEEN: Answer = {}
-#: statements that are kept
-_KEPT = 600
 #: pairs of a statement at first, and of each further round from those that came nearest
 _FIRST, _ROUND = 8, 8
 #: rounds at most
@@ -66,8 +64,7 @@ class Discovery(Searcher):
         self.met: set[str] = set()
         #: calls in the place of which PostgreSQL puts what they are defined as
         self._inlined = {identity for (identity,) in stand.claims.execute(_INLINED)}
-        self.kept: list[Recording] = []
-        self._shapes: set[Any] = set()
+        self.kept = Kept(self.rng)
 
     # Statements
 
@@ -80,11 +77,10 @@ class Discovery(Searcher):
             new = self.levels.typed.met.note(self.levels.typed.used, claim is not None)
             if claim is None:
                 continue
-            if claim.plan.reads and not any(use.chunks for use in claim.plan.uses):
-                continue  # no chunk is chosen: nothing can change
-            shape = _shape(claim.plan.derivation), bool(claim.plan.epsilon)
-            new = new or shape not in self._shapes
-            self._shapes.add(shape)
+            if not claim.plan.reads and any(output.public is None for output in claim.plan.outputs):
+                continue  # no chunk is chosen: nothing is evaluated, and nothing can change
+            features = pairs_of_rules(claim.plan.derivation, query.forms) | {("free", not claim.plan.epsilon)}
+            new = self.kept.note(features) or new
             try:
                 finding, nearest = self.look(query, claim, 3 if new else 1)
             except psycopg.Error as error:
@@ -95,7 +91,7 @@ class Discovery(Searcher):
                 self.tally.findings.append(str(self.minimised(finding, claim)))
             self.tally.live += nearest > 0 or not claim.plan.epsilon
             if finding is None and new and (nearest or not claim.plan.epsilon):
-                self.keep(self.tape.recorded())
+                self.kept.keep(self.tape.recorded(), features)
         return self.tally
 
     def draw(self) -> Query:
@@ -103,23 +99,17 @@ class Discovery(Searcher):
         if self.rng.random() < max(0.3, 1 - len(self.kept) / 150):
             self.tape.begin()
             return self.levels.release()
-        base = self.rng.choice(self.kept)
+        base = self.kept.choose()
         kinds = sorted({part.kind for part in base.parts} - {"release"})
         kind = self.rng.choices(kinds, [_OFTEN.get(kind, 1) for kind in kinds])[0]
         part = self.rng.choice([part for part in base.parts if part.kind == kind])
         values = None
         if self.rng.random() < 0.3:
-            other = self.rng.choice(self.kept)
+            other = self.kept.any()
             same = [one for one in other.parts if one.kind == kind]
             values = other.of(self.rng.choice(same)) if same else None
         self.tape.play(base, {part: values})
         return self.levels.release()
-
-    def keep(self, recording: Recording) -> None:
-        if len(self.kept) < _KEPT:
-            self.kept.append(recording)
-        else:
-            self.kept[self.rng.randrange(_KEPT)] = recording
 
     def claim(self, query: Query) -> Claim | None:
         """What the calculus claims, of whichever level it takes for the release; None when it refuses."""
@@ -207,8 +197,8 @@ class Discovery(Searcher):
 def _shown(claim: Claim, answer: Answer) -> list[Sequence[str | None]]:
     """The rows of a release, made as the engine makes them, but for what has noise, which is left out."""
     exact = [not (o.scale or any(o.scales)) for o in claim.plan.outputs]
-    bare = tuple(output if shows else replace(output, mechanism=Mechanism.EXACT, scale=Fraction(0), scales=(), collects=(), protected=False)
-                 for output, shows in zip(claim.plan.outputs, exact, strict=True))
+    nothing = (None,) * len(claim.plan.keys)
+    bare = tuple(output if shows else replace(output, public=nothing) for output, shows in zip(claim.plan.outputs, exact, strict=True))
     plan = replace(claim.plan, outputs=bare)
     rows, _ = noise.answer(plan, [(*key, *values) for key, values in answer.items()])
     keys = len(plan.keys[0]) if plan.keys else 0
@@ -222,11 +212,6 @@ def _read(claim: Claim, world: World) -> World:
         runs.setdefault(use.table.name, set()).update(chunk * len(use.table.region_names) + region for chunk, region in use.runs())
     return {table: tuple(rows if number in runs.get(table, ()) else () for number, rows in enumerate(all_runs))
             for table, all_runs in world.items()}
-
-
-def _shape(node: Any) -> Any:
-    """The rules of a derivation, without what they say."""
-    return node["rule"], tuple(_shape(below) for below in node["inputs"])
 
 
 def _identities(node: Any) -> Iterator[str]:

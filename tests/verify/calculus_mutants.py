@@ -90,6 +90,7 @@ class Hunt(Discovery):
             if event == "call":
                 found.add(frame.f_code)
 
+        self.stand.engine.room.answering()
         for body in _candidates(bodies):
             sys.setprofile(note)
             try:
@@ -101,6 +102,7 @@ class Hunt(Discovery):
                 break
             finally:
                 sys.setprofile(None)
+        found |= {answers.__code__ for answers in self.stand.engine.room.answering()}  # though it was remembered
         return {where for code in found for where in (code.co_filename, f"{code.co_filename}:{code.co_firstlineno}")}
 
     def look(self, query: Query, claim: Claim, rounds: int) -> tuple[Finding | None, float]:
@@ -198,11 +200,11 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=200_000)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--first", type=int, default=1, help="the first seed")
-    parser.add_argument("--only", default="", help="those whose name has this in it")
+    parser.add_argument("--only", default="", help="those whose names have one of these in them, separated by |")
     parser.add_argument("--show", action="store_true", help="what was found")
     options = parser.parse_args()
-    mutants = [mutant for mutant in ALL if options.only in mutant.name]
-    missed = 0
+    mutants = [mutant for mutant in ALL if any(part in mutant.name for part in options.only.split("|"))]
+    missed, table = 0, dict[str, list[str]]((mutant.name, []) for mutant in mutants)
     with own_postgres() as layout:
         stand = Stand(layout)
         try:
@@ -223,8 +225,13 @@ def main() -> int:
                 for finding in hunt.tally.findings:
                     print(f"VIOLATION without a fault: {finding}", flush=True)
                 missed += len(hunt.open) + len(hunt.tally.findings)
+                for name, row in table.items():
+                    row.append(str(hunt.caught[name].pairs) if name in hunt.caught else f"> {hunt.tally.pairs}")
         finally:
             stand.close()
+    print(f"{'pairs until it was found, by seed':<80}" + "".join(f"{options.first + i:>10}" for i in range(options.seeds)))
+    for name, row in sorted(table.items(), key=lambda item: (sum(">" in cell for cell in item[1]), item[0])):
+        print(f"{name:<80}" + "".join(f"{cell:>10}" for cell in row))
     print(f"{missed} not found")
     return 1 if missed else 0
 

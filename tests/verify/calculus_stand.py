@@ -107,7 +107,9 @@ class _Remembered:
         return list(self._once("matching", columns, rows, condition))
 
     def _once(self, name: str, *args: Any) -> Any:
-        key = (getattr(type(self.slow), name), self.settings, repr(args))
+        answers = getattr(type(self.slow), name)
+        self.known.setdefault("answering", set()).add(answers)  # asked, if only of what is remembered
+        key = (answers, self.settings, repr(args))
         if key not in self.known:
             self.known[key] = getattr(self.slow, name)(*args)
         return self.known[key]
@@ -159,6 +161,10 @@ class Remembering(Room):
 
     def rehearse(self, inner: Inner, tables: Sequence[Table], uses: Sequence[TableUse], settings: Mapping[str, str]) -> Planned:
         return super().rehearse(inner, tables, uses, settings) if self.rehearses else Planned()
+
+    def answering(self) -> set[Any]:
+        """The code that has answered about public rows since this was last asked, or had before."""
+        return set(self.__dict__.setdefault("_asked", {}).pop("answering", ()))
 
     def refuses(self, claim: Claim) -> bool:
         """Whether a rehearsal refuses it, as it would in life."""
