@@ -18,6 +18,8 @@ class Claim:
     request: dict[str, Any]
     judged: Judged
     shown: dict[str, Any]  # the object "Privid" of EXPLAIN
+    #: the whole statement is the release; otherwise a level of it, of whose answer PostgreSQL computes the rest
+    whole: bool = True
 
     @property
     def plan(self) -> Plan:

@@ -20,11 +20,12 @@ from typing import Any
 
 import psycopg
 
+from privid.calculus.functions import names
 from privid.udf import noise
 
 from .calculus_claims import Claim
 from .calculus_grammar import Query
-from .calculus_kept import Kept, pairs_of_rules
+from .calculus_kept import Kept, features_of
 from .calculus_levels import Levels
 from .calculus_mechanisms import Answer, collected, parts
 from .calculus_search import Finding, Searcher, Tally, costs_of
@@ -79,10 +80,10 @@ class Discovery(Searcher):
                 continue
             if not claim.plan.reads and any(output.public is None for output in claim.plan.outputs):
                 continue  # no chunk is chosen: nothing is evaluated, and nothing can change
-            features = pairs_of_rules(claim.plan.derivation, query.forms) | {("free", not claim.plan.epsilon)}
-            new = self.kept.note(features) or new
+            features = features_of(claim.plan.derivation, claim.request["select"], query.forms) | {("free", not claim.plan.epsilon)}
+            seldom = self.kept.note(features)
             try:
-                finding, nearest = self.look(query, claim, 3 if new else 1)
+                finding, nearest = self.look(query, claim, 3 if seldom else 1)
             except psycopg.Error as error:
                 if not self.stand.engine.room.refuses(claim):
                     self.failed(error, query.claimed)
@@ -90,7 +91,7 @@ class Discovery(Searcher):
             if finding is not None:
                 self.tally.findings.append(str(self.minimised(finding, claim)))
             self.tally.live += nearest > 0 or not claim.plan.epsilon
-            if finding is None and new and (nearest or not claim.plan.epsilon):
+            if finding is None and (new or seldom) and (nearest or not claim.plan.epsilon):
                 self.kept.keep(self.tape.recorded(), features)
         return self.tally
 
@@ -147,7 +148,7 @@ class Discovery(Searcher):
                 best.append((ratio, pair))
             best = sorted(best, key=lambda item: -item[0])[:4]
             if best[0][0] > before:  # what comes nearer is followed
-                before, last = best[0][0], max(last, turn + 3)
+                before, last = best[0][0], max(last, turn + 3 if turn else rounds)
             if turn >= last or not claim.plan.reads or (claim.plan.epsilon and not best[0][0] and self.rng.random() < 0.8):
                 break  # what never changes is left early
             pairs = [mutated(self.rng, self.rng.choice(best)[1], tables, self.odd, words) for _ in range(_ROUND)]
@@ -163,7 +164,7 @@ class Discovery(Searcher):
             except psycopg.DataError:  # a trusted condition may raise on chunks that are not read, of which a release has no rows
                 return self.stand.inner.answers(claim, [replace(pair, before=_read(claim, pair.before), after=_read(claim, pair.after))
                                                         for pair in pairs])
-        if len(claim.plan.outputs) != len(query.aggs):
+        if not (claim.whole and _is_level(claim.request["select"], query)):
             return [(_UNSEEN, _UNSEEN) for _ in pairs]
         try:
             return self.answers(query, collected(claim.plan, query), pairs)
@@ -212,6 +213,12 @@ def _read(claim: Claim, world: World) -> World:
         runs.setdefault(use.table.name, set()).update(chunk * len(use.table.region_names) + region for chunk, region in use.runs())
     return {table: tuple(rows if number in runs.get(table, ()) else () for number, rows in enumerate(all_runs))
             for table, all_runs in world.items()}
+
+
+def _is_level(select: Any, query: Query) -> bool:
+    """Whether what is released has the keys and aggregates that the statement shows, and is no level below it."""
+    aggs = [names(agg["name"])[1] for agg in select["aggs"]]
+    return len(select.get("group") or ()) == len(query.keys) and aggs == [agg.fn for agg in query.aggs]
 
 
 def _identities(node: Any) -> Iterator[str]:

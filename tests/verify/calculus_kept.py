@@ -1,24 +1,30 @@
 """Accepted statements that others are made of: those whose derivations have rules together that few others have are chosen more often.
 
-A derivation is a tree of rules. What counts of it is which rule stands above which, at any distance, and over how much of a table. No
-statement is preferred for what it says, and no fault is known here: what was seldom derived is what the search has seldom looked at.
+A derivation is a tree of rules. What counts of it is which rule stands above which, at any distance, what a rule is given by the one below,
+and over which kind of table. No statement is preferred for what it says, and no fault is known here: what was seldom derived is what the
+search has seldom looked at.
 """
 
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
+
+from privid.calculus.functions import names
 
 from .calculus_tape import Recording
 
-__all__ = ["Kept", "pairs_of_rules"]
+__all__ = ["Kept", "features_of"]
 
 #: statements that are kept
 _KEPT = 600
 #: two rules that so many accepted statements had together are seldom no more
-_SELDOM = 12
+_SELDOM = 3
+
+_NUMBER = re.compile(r"-?\d+(/\d+|\.\d+)?")
 
 
 class Kept:
@@ -63,15 +69,33 @@ class Kept:
         return sum(1 / (1 + count) for count in rarest) / (1 + self._chosen[place])
 
 
-def pairs_of_rules(derivation: dict[str, Any], tables: Iterable[str]) -> set[Any]:
-    """Rules of which one stands above the other, and of every rule the kinds of table that are read."""
+def features_of(derivation: dict[str, Any], select: Any, tables: Iterable[str]) -> set[Any]:
+    """Rules of which one stands above the other; what a rule is given of the relation below it, but for the numbers; of every rule the
+    kinds of table that are read; and which aggregates are taken of which."""
     found = set[Any]()
 
     def walk(node: dict[str, Any], above: frozenset[str]) -> None:
         found.update((rule, node["rule"]) for rule in above)
         for below in node["inputs"]:
+            found.add((node["rule"], below["rule"], _NUMBER.sub(_nothing_or_some, below["bound"])[:60]))
             walk(below, above | {node["rule"]})
 
     walk(derivation, frozenset({""}))
-    rules = {rule for _, rule in found}
-    return found | {(rule, "over", kind) for rule in rules for kind in set(tables)}
+    rules = {feature[1] for feature in found if len(feature) == 2}
+    return found | {(rule, "over", kind) for rule in rules for kind in set(tables)} | set(_aggregates(select, ""))
+
+
+def _nothing_or_some(number: re.Match[str]) -> str:
+    return "0" if not number[0].strip("-0./") else "-n" if number[0].startswith("-") else "n"
+
+
+def _aggregates(node: Any, above: str) -> Iterator[Any]:
+    if isinstance(node, dict):
+        own = [(names(one["name"])[1], bool(one.get("distinct")), one.get("filter") is not None) for one in node.get("aggs") or ()]
+        yield from (("of", above, *one) for one in own)
+        below = own[0][0] if own else above
+        for value in node.values():
+            yield from _aggregates(value, below)
+    elif isinstance(node, list):
+        for value in node:
+            yield from _aggregates(value, above)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import sqrt
 
 from .calculus_grammar import Agg, Query
 from .calculus_tape import Tape, production
@@ -38,6 +39,8 @@ class Level:
     sql: str
     cols: tuple[Column, ...]
     forms: frozenset[str] = frozenset()
+    #: the operator that makes it
+    top: str = "table"
 
     def of(self, *types: str) -> list[Column]:
         return [c for c in self.cols if c.type in types]
@@ -55,6 +58,8 @@ class Levels:
         self.numbered, self.ctes = 0, list[str]()
         #: the release reads a table itself
         self.plain = True
+        #: the operator for which a relation is drawn now, and that of the one of which aggregates are
+        self.above, self.below = "release", "table"
         self._extremes = [c for c in calls.aggregates if c.name in ("min", "max")]
         self._sums = [c for c in calls.aggregates if c.name in _SUMS]
 
@@ -71,6 +76,12 @@ class Levels:
         before, self.typed.place = self.typed.place, place
         yield
         self.typed.place = before
+
+    def seldom(self, options: Sequence[str], place: str) -> str:
+        """One of them, rather one that accepted statements have seldom had there."""
+        found = self.rng.preferring(options, lambda option: 1 / sqrt(1 + self.typed.met.accepted[option, place]))
+        self.typed.used.append((found, place))
+        return found
 
     def depth(self) -> int:
         return self.rng.choice((0, 0, 0, 1, 1, 2, 3))
@@ -127,7 +138,8 @@ class Levels:
     @production("aggregate")
     def aggregate(self, cols: Sequence[Column], place: str) -> tuple[Agg, Column]:
         """Any listed aggregate, and the column that it makes."""
-        kind = self.rng.choice((*("count",) * 2, *("count value",) * 3, *("sum",) * 3, *("other sum",) * 2, "extreme"))
+        kind = self.seldom((*("count",) * 2, *("count value",) * 3, *("sum",) * 3, *("other sum",) * 2, "extreme"),
+                           f"{place} over {self.below}")
         with self.at(f"{place} {kind}"):
             if kind == "count":
                 return self._filtered(Agg("count"), "int8", cols)
@@ -191,7 +203,11 @@ class Levels:
         build: dict[str, Callable[[int], Level]] = {
             "project": self.projected, "group": self.grouped, "one group": self.one_group, "distinct": self.distinct,
             "limit": self.limited, "union": self.combined, "join": self.joined, "look up": self.looked_up, "listed": self.listed}
-        return build[self.rng.choice(_OPERATORS)](depth)
+        name, above = self.seldom(_OPERATORS, f"under {self.above}"), self.above
+        self.above = name
+        found = build[name](depth)
+        self.above = above
+        return replace(found, top=name)
 
     def source(self, rel: Level, alias: str) -> str:
         if rel.sql.startswith("@"):
@@ -250,6 +266,7 @@ class Levels:
         return self._over_groups(self.relation(depth - 1), {}, "one group")
 
     def _over_groups(self, below: Level, keys: dict[str, Column], form: str) -> Level:
+        self.below = below.top
         made = self.aggregates(below.cols, tuple(Column(text, c.type, c.trusted) for text, c in keys.items()))
         where = self.where(below, 0.15)
         columns = ", ".join(f"{text} AS {c.text}" for text, c in (*keys.items(), *made))
@@ -293,7 +310,7 @@ class Levels:
 
     def combined(self, depth: int) -> Level:
         """UNION, INTERSECT, EXCEPT, with and without ALL, of relations with columns of the same types."""
-        word = self.rng.choice(("UNION ALL", "UNION ALL", "UNION", "INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL"))
+        word = self.seldom(("UNION ALL", "UNION ALL", "UNION", "INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL"), "set operation")
         sides = [self.relation(self.rng.randrange(depth)) for _ in range(2 if word != "UNION ALL" else self.rng.choice((2, 2, 3)))]
         shared = [t for t in dict.fromkeys(c.type for c in sides[0].cols) if all(side.of(t) for side in sides)]
         if not shared:
@@ -317,12 +334,13 @@ class Levels:
         shared = [t for t in dict.fromkeys(c.type for c in left.cols) if t in _KEYS and right.of(t)]
         if not shared:
             left, right, shared = self.table(), self.table(), ["text"]
-        kind = self.rng.choice(("JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"))
+        kind = self.seldom(("JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"), "join")
         of = self.rng.choice(["text"] if "text" in shared and self.chance(0.6) else shared)
         a, b = (f"{alias}.{self.rng.choice(side.of(of)).text}" for alias, side in (("a", left), ("b", right)))
         cols = (*left.under("a"), *right.under("b"))
         key = {"RIGHT JOIN": b, "FULL JOIN": f"coalesce({a}, {b})"}.get(kind, a)
         on = f"{a} = {b}" + (f" AND {self.condition(cols, 'join')}" if self.chance(0.15) else "")
+        self.below = kind
         made = self.aggregates(cols, (Column(key, of),))
         where = f" WHERE {b} IS NULL" if kind == "LEFT JOIN" and self.chance(0.3) else \
             f" WHERE {self.condition(cols, 'where')}" if self.chance(0.15) else ""
@@ -374,6 +392,7 @@ class Levels:
             matched = self.rng.choice(direct) if direct and self.chance(0.8) else self.value(of, own, 1)
         public, cols = self.public(of, "k")
         on = f"{matched} = {cols[0].text}" + (f" AND {self.condition(own, 'join')}" if self.chance(0.15) else "")
+        self.below = "listed"
         made = self.aggregates((*own, *own, *cols), (cols[0],))
         columns = ", ".join([f"{cols[0].text} AS {(name := self.name('k'))}", *(f"{text} AS {c.text}" for text, c in made)])
         return Level(f"SELECT {columns} FROM {public} LEFT JOIN {self.source(below, 'q')} ON {on} GROUP BY {cols[0].text}{self._having}",
@@ -384,13 +403,13 @@ class Levels:
     @production("release")
     def release(self) -> Query:
         """A whole statement."""
-        self.numbered, self.ctes, self.typed.used, self.typed.place = 0, [], [], "release"
+        self.numbered, self.ctes, self.typed.used, self.typed.place, self.above = 0, [], [], "release", "release"
         below = self.relation(self.rng.choice((0, 1, 1, 2, 2, 2, 3)))
-        self.plain = below.sql.startswith("@")
+        self.plain, self.below = below.sql.startswith("@"), below.top
         keys, conditions, forms = list[str](), list[str](), set(below.forms)
         cols: Sequence[Column] = below.cols
         body = f"FROM {self.source(below, 'q')}"
-        kind = self.rng.choice(("none", "none", "none", "bin", "bin", "list", "list", "type", "listed"))
+        kind = self.seldom(("none", "none", "none", "bin", "bin", "list", "list", "type", "listed"), f"keys over {below.top}")
         if kind == "bin" or self.chance(0.1):
             found = self.bin(cols)
             keys += [found[0]] if found else []

@@ -99,10 +99,6 @@ def _from_levels(rel: Any) -> int:
     return 1 + levels(rel["select"])
 
 
-#: as a cast to text spells them, and as the type's output function does, which is what keys are compared with
-_BOOLEANS = {"true": "t", "false": "f"}
-
-
 class Searcher:
     """Searches one stand, from one seed."""
 
@@ -165,14 +161,16 @@ class Searcher:
                                for i, pair in enumerate(pairs) for side, world in enumerate((pair.before, pair.after)))
                 with connection.cursor() as cursor, cursor.copy(f"COPY truth_{table} FROM STDIN".encode()) as copy:
                     copy.write(text)
-            shown = [f"q.k{i}::text" for i in range(len(query.keys))] + [f"q.c{i}" for i in range(len(columns))]
+            # as the type's output function writes them, which is what keys are compared with
+            shown = [*(f"CASE WHEN q.k{i} IS NOT NULL THEN format('%s', q.k{i}) END" for i in range(len(query.keys))),
+                     *(f"q.c{i}" for i in range(len(columns)))]
             worlds = f"generate_series({first}, {first + 2 * len(pairs) - 1}) AS z(world)"
             rows = connection.execute(f"SELECT {', '.join(['z.world', *shown])} FROM {worlds} "
                                       f"CROSS JOIN LATERAL ({query.true(columns)}) AS q".encode()).fetchall()
         found: list[Answer] = [{} for _ in range(2 * len(pairs))]
         keys = 1 + len(query.keys)
         for row in rows:
-            found[row[0] - first][tuple(_BOOLEANS.get(key, key) for key in row[1:keys])] = row[keys:]
+            found[row[0] - first][row[1:keys]] = row[keys:]
         return [(found[2 * i], found[2 * i + 1]) for i in range(len(pairs))]
 
     def evaluated(self, query: Query, claim: Claim, columns: Sequence[str], pairs: Sequence[Pair]) -> list[tuple[Answer, Answer]]:

@@ -330,7 +330,7 @@ class Stand:
         if len(self.engine.asked) != 1:
             raise NotOneRelease(f"{len(self.engine.asked)} releases")
         request, judged = self.engine.asked[0]
-        return Claim(request, judged, _privid(row[0]))
+        return Claim(request, judged, _privid(row[0]), _is_whole(row[0]))
 
 
 class NotOneRelease(Exception):
@@ -348,6 +348,12 @@ def _privid(node: Any) -> dict[str, Any]:
         elif isinstance(item, list):
             pending.extend(item)
     raise NotOneRelease("none")
+
+
+def _is_whole(node: Any) -> bool:
+    """Whether nothing is computed of the answer."""
+    (explained,) = node if not isinstance(node, str) else json.loads(node)
+    return "Privid" in explained["Plan"]
 
 
 def _options(options: dict[str, str]) -> sql.Composable:
