@@ -69,7 +69,8 @@ def _whole_division(patch: pytest.MonkeyPatch) -> None:
     right = sum_rule._changed_by
 
     def changed_by(clamp: Any, *rest: Any) -> Fraction:
-        return -(-right(clamp, *rest) // clamp.step) * clamp.step
+        delta, step = right(clamp, *rest), Fraction(clamp.step)
+        return -(-delta // step) * step
 
     patch.setattr(sum_rule, "_changed_by", changed_by)
     _facts(_arithmetic("/", whole=True))(patch)

@@ -58,6 +58,8 @@ class Levels:
         self.numbered, self.ctes = 0, list[str]()
         #: the release reads a table itself
         self.plain = True
+        #: columns stand for themselves, mostly, and conditions are few: what is left is which operators stand over which
+        self.simple = False
         #: the operator for which a relation is drawn now, and that of the one of which aggregates are
         self.above, self.below = "release", "table"
         self._extremes = [c for c in calls.aggregates if c.name in ("min", "max")]
@@ -84,14 +86,14 @@ class Levels:
         return found
 
     def depth(self) -> int:
-        return self.rng.choice((0, 0, 0, 1, 1, 2, 3))
+        return self.rng.choice((0, 0, 0, 1, 1, 2, 3)) if not self.simple else self.rng.choice((0,) * 9 + (1,))
 
     # Values
 
     @production("value")
     def value(self, kind: str, cols: Sequence[Column], depth: int | None = None) -> str:
         """Of columns, and of what has bounds beside them."""
-        depth = self.depth() if depth is None else depth
+        depth = self.depth() if depth is None else min(depth, self.depth()) if self.simple else depth
         if kind in NUMBERS and depth and self.chance(0.5):
             cols = self.with_bounds(cols)
         return self.typed.of(kind, cols, depth)
@@ -123,10 +125,10 @@ class Levels:
     @production("condition")
     def condition(self, cols: Sequence[Column], place: str) -> str:
         with self.at(place):
-            return self.typed.condition(cols, self.rng.choice((1, 1, 2)))
+            return self.typed.condition(cols, 1 if self.simple else self.rng.choice((1, 1, 2)))
 
     def where(self, below: Level, p: float, *more: str) -> str:
-        found = list(more)
+        found, p = list(more), p / 3 if self.simple else p
         if self.chance(p):
             found.append(self.condition(below.cols, "where"))
         trusted = [c for c in below.cols if c.trusted]
@@ -165,7 +167,7 @@ class Levels:
             return self._filtered(Agg(call.name, self.summand(call.types[0], cols)), call.result, cols)
 
     def _filtered(self, agg: Agg, type_: str, cols: Sequence[Column], p: float = 0.15) -> tuple[Agg, Column]:
-        condition = self.condition(cols, "filter") if self.chance(p) else None
+        condition = self.condition(cols, "filter") if self.chance(p / 3 if self.simple else p) else None
         found = Agg(agg.fn, agg.arg, agg.distinct, condition)
         return found, Column(found.sql(), type_)
 
@@ -404,6 +406,7 @@ class Levels:
     def release(self) -> Query:
         """A whole statement."""
         self.numbered, self.ctes, self.typed.used, self.typed.place, self.above = 0, [], [], "release", "release"
+        self.simple = self.chance(0.5)
         below = self.relation(self.rng.choice((0, 1, 1, 2, 2, 2, 3)))
         self.plain, self.below = below.sql.startswith("@"), below.top
         keys, conditions, forms = list[str](), list[str](), set(below.forms)
