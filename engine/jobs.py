@@ -26,7 +26,7 @@ class State(Enum):
     WAITING = "waiting"  # its frames are not decoded yet
     READY = "ready"
     RUNNING = "running"  # handed to its lane
-    DONE = "done"  # its rows are in the chunk cache
+    DONE = "done"  # its rows are in the chunk cache, and the moment has come at which they are in any case
     FAILED = "failed"
     CANCELLED = "cancelled"
 
@@ -46,6 +46,7 @@ class Slot:
     error: BaseException | None = None
     stop: Stop | None = None  # while a lane has it
     lates: int = 0  # how often its lane was not ready for it in time
+    kept: bool = False  # its rows are in the chunk cache already, which shows only when the slot is over
     finished: threading.Event = field(default_factory=threading.Event)
 
     @property

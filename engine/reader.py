@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
@@ -27,6 +28,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m privid.engine.reader", description="Reads the output of programs for an engine.")
     parser.add_argument("--control", type=int, required=True)
     control = socket.socket(fileno=parser.parse_args().control)
+    gc.disable()  # what is read has no cycles, and looking for them takes longer the deeper it is nested
     set_priority(0, QUICK)  # where it may: a busy machine would make it late
     with suppress(OSError):
         send(control, None)  # it is there

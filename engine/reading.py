@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Readings", "Unread", "reading_time", "schedule"]
 
-#: nanoseconds for each output, for ten bytes of the longest that is read, and for each number that is put between the bounds of its column:
-#: several times what they take
-_EACH, _TEN_BYTES, _SETTLED = 4_000_000, 2_000, 6_000
+#: nanoseconds for each output, for ten bytes of the longest that is read, for each value, and for each number that is put between the
+#: bounds of its column: several times what they take
+_EACH, _TEN_BYTES, _VALUE, _SETTLED = 4_000_000, 2_000, 500, 6_000
 
 
 def reading_time(table: Table) -> int:
     """Nanoseconds for the output of one run: a function of the definition."""
-    settled = table.max_rows * sum(column.bounds is not None for column in table.untrusted)
-    return _EACH + _TEN_BYTES * output_limit(table.untrusted, table.max_rows) // 10 + _SETTLED * settled
+    values = _VALUE * len(table.untrusted) + _SETTLED * sum(column.bounds is not None for column in table.untrusted)
+    return _EACH + _TEN_BYTES * output_limit(table.untrusted, table.max_rows) // 10 + table.max_rows * values
 
 
 def schedule(slots: Iterable[tuple[int, int]], free: int = 0) -> Iterator[int]:
@@ -81,6 +81,17 @@ class Unread:
             found = max(found, *schedule(sorted([*ends, *more]), before))
         self._forget([slot for _, _, slot in due], moments)
         return found
+
+    def due(self, slot: Slot) -> int:
+        """When the rows of one slot are there, whatever was printed, in it and in those that end before it; 0 if that is long past."""
+        with self._lock:
+            slots, before = list(self._slots), self._before
+        end = slot.place.end
+        due = sorted((one for one in slots if one.place.end <= end), key=lambda one: one.place.end)
+        for one, moment in zip(due, schedule(((one.place.end, one.job.reading) for one in due), before), strict=True):
+            if one is slot:
+                return moment
+        return 0
 
     def _forget(self, slots: Sequence[Slot], moments: Sequence[int]) -> None:
         """Those that have been read by now, once they are the most of all."""

@@ -1,14 +1,16 @@
 """Runs chunks in the lanes, each in its slot of the public timetable.
 
 Threads: two per lane (one hands the next slot over while the other waits for the end of the slot that runs), one per job that decodes
-frames ahead of the slots, and one that harvests (reads the programs' output, keeps the rows, removes the frames), so that how long
-the output of one chunk takes to read moves nobody's slot.
+frames ahead of the slots, one that harvests (reads the programs' output, keeps the rows, removes the frames), so that how long
+the output of one chunk takes to read moves nobody's slot, and one that closes slots at the moment at which their rows are there in any
+case, so that nothing shows when they were read.
 
 Frames that are not ready when their slot begins move that lane back by whole slots; so does a lane that comes back late.
 """
 
 from __future__ import annotations
 
+import heapq
 import os
 import secrets
 import shutil
@@ -89,7 +91,11 @@ class Runner:
         self._threads = [threading.Thread(target=self._work, args=(index,), name=f"lane {index}", daemon=True)
                          for index in range(len(lanes)) for _ in range(HANDS)]
         self._harvester = threading.Thread(target=self._reap, name="harvest", daemon=True)
-        for thread in (*self._threads, self._harvester):
+        #: slots whose rows are kept, by the moment at which they are over
+        self._closing: list[tuple[int, int, Slot]] = []
+        self._due = threading.Condition()
+        self._closer = threading.Thread(target=self._close, name="close", daemon=True)
+        for thread in (*self._threads, self._harvester, self._closer):
             thread.start()
 
     # Asking
@@ -126,7 +132,8 @@ class Runner:
         with board.lock:
             under_way = list(board.under_way.items())
         shared = [slot for key, slot in under_way if key in wanted]
-        count = max(sum(one.count for one in stretches) - known - len(shared), 0)
+        # what is kept of slots that are not over yet counts as under way
+        count = max(sum(one.count for one in stretches) - known - sum(not slot.kept for slot in shared), 0)
         pitch, reading = self.pitch(table), reading_time(table)
         with board.lock:
             now = time.monotonic_ns()
@@ -151,6 +158,8 @@ class Runner:
             # meanwhile, what is in neither has never run.
             finished = board.finished
             known = self._cache.known(keys, touch=True)
+            with board.lock:
+                known = {key for key in known if key not in board.under_way}  # kept, but its moment has not come
             todo = [Slot(key, chunk, region, _NOWHERE, job, {job}) for (chunk, region), key in zip(runs, keys, strict=True)
                     if key not in known]
             with board.lock:
@@ -168,9 +177,12 @@ class Runner:
         return job
 
     def cancel(self, job: Job) -> None:
-        """Nobody waits for this job: its slots are given up, except those that another job shares."""
+        """Nobody waits for this job: its slots are given up, except those that another job shares, and those that have ended: what is kept
+        is decided by the timetable, not by how long reading takes."""
+        now = time.monotonic_ns()
         with self._board.lock:
-            given_up = [slot for slot in job.wanted.values() if not slot.over and slot.users == {job}]
+            given_up = [slot for slot in job.wanted.values() if not slot.over and slot.users == {job}
+                        and not (slot.state is State.RUNNING and slot.place.end <= now)]
             for slot in job.wanted.values():
                 slot.users.discard(job)
             self._board.give_up(given_up)
@@ -198,6 +210,9 @@ class Runner:
             thread.join(5)
         self._board.harvest.put(None)
         self._harvester.join(5)
+        with self._due:
+            self._due.notify()
+        self._closer.join(5)
         for lane in self._lanes:
             lane.close()
 
@@ -351,11 +366,31 @@ class Runner:
                 self._cache.put(slot.key, kept.rows, kept.outcome, kept.weight, kept.body)
                 with board.lock:
                     job.outcomes[kept.outcome] = job.outcomes.get(kept.outcome, 0) + 1
-                    if not slot.over:
-                        board.close(slot, State.DONE)  # which puts it here once more, to be swept
+                    slot.kept = True
+                with self._due:
+                    heapq.heappush(self._closing, (board.unread.due(slot), id(slot), slot))
+                    self._due.notify()
             except Exception as error:
                 self._report("harvest failed", error, job)
                 self.fail(job, error)
+
+    # The closer's thread
+
+    def _close(self) -> None:
+        """Close slots whose rows are kept, each at its moment."""
+        board = self._board
+        while True:
+            with self._due:
+                left = self._closing[0][0] - time.monotonic_ns() if self._closing else None
+                if left is None or left > 0:
+                    if board.stopped:
+                        return
+                    self._due.wait(None if left is None else left / NANO)
+                    continue
+                slot = heapq.heappop(self._closing)[2]
+            with board.lock:
+                if not slot.over:
+                    board.close(slot, State.DONE)  # which puts it into the harvest once more, to be swept
 
     def _sweep(self, slot: Slot) -> None:
         job, board = slot.job, self._board

@@ -24,6 +24,7 @@ from privid.engine.reading import Readings
 from privid.engine.runner import Runner
 from privid.engine.seams import Reader
 from privid.engine.series import Stretch
+from privid.engine.timetable import NANO
 from privid.errors import SandboxFailed
 from privid.model import Camera, Column, Executable, Footage, Grid, Mask, Region, Regions, Table
 from privid.sandbox.executable import Kind
@@ -194,6 +195,34 @@ def test_a_cancel_ends_the_run_and_frees_the_lane_for_the_next(make_workshop: Ca
     workshop.submit(2).wait_all()
     assert time.monotonic() - begun < 5
     assert workshop.value(1) == 1
+
+
+def test_rows_that_were_read_early_are_there_at_their_moment_and_not_before(
+        make_workshop: Callable[[int], Workshop], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "reading_time", lambda table: NANO)
+    workshop = make_workshop(1)
+    job = workshop.submit(1)
+    (slot,) = job.own
+    while not slot.kept:
+        time.sleep(0.005)
+    again = workshop.submit(1)  # the rows are kept, but nobody can tell
+    assert not slot.over and list(again.wanted.values()) == [slot] and not again.own
+    assert workshop.runner.read_by([again]) == slot.place.end + NANO
+    job.wait_all()
+    assert 0 <= time.monotonic_ns() - (slot.place.end + NANO) < NANO // 2
+    assert not workshop.submit(1).wanted
+
+
+def test_what_has_ended_is_kept_whoever_wants_it(make_workshop: Callable[[int], Workshop], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "reading_time", lambda table: NANO // 2)
+    workshop = make_workshop(1)
+    job = workshop.submit(3)
+    first, second, third = job.own
+    time.sleep(max(0, second.place.end + NANO // 50 - time.monotonic_ns()) / NANO)
+    workshop.runner.cancel(job)
+    assert third.over and not first.over and not second.over, "read or not, decided by the timetable"
+    assert first.finished.wait(5) and second.finished.wait(5)
+    assert len(workshop.submit(3).own) == 1
 
 
 def test_a_failure_ends_the_job_with_the_same_words_and_keeps_its_slots_reserved(make_workshop: Callable[[int], Workshop]) -> None:
