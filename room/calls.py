@@ -120,7 +120,7 @@ def _read(base: int) -> Cost:
 
 
 def _formatted(sizes: Sequence[Size], args: Sequence[Expr], room: Room) -> int:
-    return 1_000 + 40 * sizes[1].bytes + 8 * sizes[0].digits
+    return 1_000 + 130 * sizes[1].bytes + 8 * sizes[0].digits  # a letter of a year of ISO 8601 takes 110
 
 
 # Numbers
