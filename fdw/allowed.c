@@ -118,7 +118,7 @@ static const char *const aggregates[] = {
 	"pg_catalog.sum(float8)", "pg_catalog.sum(int4)", "pg_catalog.sum(int8)",
 	"pg_catalog.avg(numeric)", "pg_catalog.avg(float8)", "pg_catalog.avg(int4)", "pg_catalog.avg(int8)",
 	"pg_catalog.min(int4)", "pg_catalog.min(int8)", "pg_catalog.max(int4)", "pg_catalog.max(int8)",
-	"pg_catalog.min(date)", "pg_catalog.max(date)",
+	"pg_catalog.min(interval)", "pg_catalog.max(interval)", "pg_catalog.min(date)", "pg_catalog.max(date)",
 	"pg_catalog.variance(float8)", "pg_catalog.var_pop(float8)", "pg_catalog.var_samp(float8)",
 	"pg_catalog.stddev(float8)", "pg_catalog.stddev_pop(float8)", "pg_catalog.stddev_samp(float8)",
 	"pg_catalog.min(numeric)", "pg_catalog.min(float8)", "pg_catalog.min(timestamptz)", "pg_catalog.min(text)",

@@ -33,7 +33,7 @@ for _name, _type in product(("sum", "avg", *_SPREADS), ("numeric", "float8", "in
             "double" if _type == "float8" else "sum" if _name in ("sum", "avg") else "spread"
         )
 for _name, _type in product(
-    ("min", "max"), ("float8", "numeric", "int4", "int8", "text", "timestamptz", "date")
+    ("min", "max"), ("float8", "numeric", "int4", "int8", "text", "timestamptz", "date", "interval")
 ):
     AGGREGATES[f"pg_catalog.{_name}({_type})"] = "extreme"
 

@@ -22,8 +22,6 @@ LIST = ",".join(map(str, range(1_000, 7_000)))
 NEEDED = {
     "joins": JOINED.format("(SELECT v AS k, w FROM grid GROUP BY v, w HAVING count(*) = 1) a "
                            "JOIN grid b ON a.k = b.v WHERE a.k = 7"),
-    "types": JOINED.format("(SELECT chunk::date AS k FROM few) a JOIN (SELECT chunk AS k FROM grid "
-                           "GROUP BY chunk) b ON a.k = b.k"),
     "lists": f"SELECT count(*) FROM thin WHERE v::int4 <> ALL ('{{{LIST}}}'::int8[])",
 }
 

@@ -223,6 +223,7 @@ def public(value: Any) -> Any:
 def blank(value: Any, t: str) -> str:
     text = re.sub(rf"\b(parent_)?{t}\b", "T", str(value))
     text = re.sub(r"[\d.]+ remains", "left", text)
+    text = re.sub(r"shared hit=\d+", "shared hit", text)  # what of the catalogs a session has to look up again
     return re.sub(r"(actual|time=|slots, )[\d.]+|\b\d+\.\d\d+\b( s)?", "time", text)
 
 
