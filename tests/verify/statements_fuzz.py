@@ -14,8 +14,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from math import erfc, sqrt
@@ -28,7 +27,7 @@ from .statements_scenario import FLAVOURS, Author
 from .statements_workers import work_in_worlds
 from .statements_world import World
 
-__all__ = ["biased", "fuzz", "fuzz_beside", "main", "own_stack", "report"]
+__all__ = ["biased", "fuzz", "main", "own_stack", "report"]
 
 JOB = 2_000
 #: of the pairs, how many have a second session that acts while the statement runs
@@ -38,10 +37,9 @@ BIASED = 1e-6
 
 
 def fuzz(stack: RunningStack, pairs: int, seed: int, *, workers: int = 4,
-         flavour: str | None = None, enough: int | None = None, floor: Floor | None = None) -> Tally:
-    """One job; it ends early when there are enough findings. Jobs that run beside each other share
-    a floor."""
-    floor, several = floor or Floor(), list[Pairs]()
+         flavour: str | None = None, enough: int | None = None) -> Tally:
+    """One job; it ends early when there are enough findings."""
+    floor, several = Floor(), list[Pairs]()
 
     def enough_found() -> bool:
         found = sum(len(comparing.tally.findings) for comparing in several)
@@ -62,18 +60,6 @@ def fuzz(stack: RunningStack, pairs: int, seed: int, *, workers: int = 4,
     total = Tally()
     for comparing in several:
         total.add(comparing.tally)
-    return total
-
-
-def fuzz_beside(stacks: Sequence[RunningStack], pairs: int, seed: int, *, enough: int) -> Tally:
-    """A job for each stack: a computation keeps its lane for its whole allowance, so that one stack
-    alone would mostly wait."""
-    floor, total = Floor(), Tally()
-    with ThreadPoolExecutor(len(stacks)) as pool:
-        jobs = [pool.submit(fuzz, stack, pairs // len(stacks), seed + number, enough=enough,
-                            floor=floor) for number, stack in enumerate(stacks)]
-    for job in jobs:
-        total.add(job.result())
     return total
 
 
