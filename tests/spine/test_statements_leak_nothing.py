@@ -223,7 +223,6 @@ def public(value: Any) -> Any:
 def blank(value: Any, t: str) -> str:
     text = re.sub(rf"\b(parent_)?{t}\b", "T", str(value))
     text = re.sub(r"[\d.]+ remains", "left", text)
-    text = re.sub(r"shared hit=\d+", "shared hit", text)  # what of the catalogs a session has to look up again
     return re.sub(r"(actual|time=|slots, )[\d.]+|\b\d+\.\d\d+\b( s)?", "time", text)
 
 
@@ -239,7 +238,11 @@ def test_it_is_refused_in_the_same_words_whatever_the_video_shows(attacker: Worl
 
 @pytest.mark.parametrize("statement", RELEASED)
 def test_it_gives_a_release_of_the_same_shape_whatever_the_video_shows(attacker: World, statement: str) -> None:
-    calm, stormy = (outcome(attacker, t, statement) for t in ("calm", "stormy"))
+    for _ in range(5):
+        # what a session has to look up in the catalogs again changes with others' DDL, and so does EXPLAIN's number of buffers
+        calm, stormy = (outcome(attacker, t, statement) for t in ("calm", "stormy"))
+        if calm == stormy:
+            break
     assert calm == stormy
     assert not re.match(r"\('[0-9A-Z]{5}'", calm[0]), calm
 
