@@ -35,7 +35,7 @@ _SPARE = 2
 
 
 def draft(agg: Aggregate, row: Certificate, scope: Scope, cells: Cells) -> Draft:
-    clamp, fraction = _value(agg, row, scope), _fraction(agg)
+    fraction, clamp = _fraction(agg), _value(agg, row, scope)
     points = _candidates(clamp)
     factor = 4 if cells.untrusted > 1 else 2
     weights = {name: Fraction(factor * _rows(one, row.keyed)) if len(points) > 1 else Fraction(0) for name, one in row.changes.items()}
@@ -76,8 +76,8 @@ def _value(agg: Aggregate, row: Certificate, scope: Scope) -> Clamp:
                      hint="Make the rows distinct in a subquery.")
     clamp = clamp_of(value, scope, row.derivation)
     if clamp is None:
-        inside = show.expression(value)
-        written = [show.quantile(name, "0.5", show.in_range(inside, *bounds)) for bounds in (("low", "high"), (0, 10))]
+        inside, fraction = show.expression(value), show.expression(unwidened(agg.args[0]))
+        written = [show.quantile(name, fraction, show.in_range(inside, *bounds)) for bounds in (("low", "high"), (0, 10))]
         raise NoRule(f"{show.aggregate(agg)} has no rule without a range", position=position(agg.loc),
                      detail="The answer is one of the points of a grid between two bounds that the statement or the table declares.",
                      hint=f"Write {written[0]} with the bounds that matter to you, for example {written[1]}.")

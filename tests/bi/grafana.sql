@@ -90,7 +90,7 @@ SELECT chunk AS time, kind AS text, plate AS tags FROM passers WHERE flag
 SELECT chunk AS time, count(*) AS text FROM passers WHERE flag GROUP BY chunk
 
 -- a percentile
--- expect: hint, percentile_cont(0.5) WITHIN GROUP (ORDER BY range(speed, 0, 10))
+-- expect: hint, percentile_cont(0.95) WITHIN GROUP (ORDER BY range(speed, 0, 10))
 SELECT percentile_cont(0.95) WITHIN GROUP (ORDER BY speed) AS p95 FROM passers
 -- followed
 SELECT percentile_cont(0.95) WITHIN GROUP (ORDER BY range(speed, 0, 10)) AS p95 FROM passers

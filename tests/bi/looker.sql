@@ -170,4 +170,4 @@ GROUP BY 1, 2 ORDER BY 1 DESC FETCH NEXT 500 ROWS ONLY
 -- expect: hint, percentile_cont(0.5) WITHIN GROUP (ORDER BY range(speed, 0, 10))
 SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY passers.speed ) AS "passers.median_speed" FROM analyst.passers AS passers FETCH NEXT 500 ROWS ONLY
 -- followed
-SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY range(passers.speed, 0, 10) ) AS "passers.median_speed" FROM analyst.passers AS passers FETCH NEXT 500 ROWS ONLY
+SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY range(speed, 0, 10)) AS "passers.median_speed" FROM analyst.passers AS passers FETCH NEXT 500 ROWS ONLY
