@@ -36,6 +36,7 @@ SAME = [
     "range(floor(v), 0, 100)) FILTER (WHERE flag), percentile_cont(0) WITHIN GROUP (ORDER BY range(floor(v), 0, 100)) FROM {t}",
     "SELECT kind, percentile_disc(0.25) WITHIN GROUP (ORDER BY range(floor(v), 0, 100)) FROM {t} WHERE kind IN ('car', 'bus') "
     "GROUP BY kind ORDER BY 1",
+    "SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY n) FROM (SELECT kind, least(count(*), 50) AS n FROM {t} GROUP BY kind) q",
     "SELECT 2 * count(*) + 1 AS odd, sum(range(v, 0, 9)) / count(*) FROM {t}",
     "SELECT count(*) AS n FROM {t} HAVING count(*) > 3",
     "SELECT kind FROM {t} WHERE kind IN ('car', 'bus') GROUP BY kind HAVING count(*) > 0 ORDER BY count(*) DESC, kind LIMIT 1",
