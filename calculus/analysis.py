@@ -23,7 +23,7 @@ from .draft import Draft
 from .expressions import columns_of
 from .filters import without_chunks
 from .grouping import groups
-from .rules import argmax, laplace, share_epsilon
+from .rules import argmax, laplace, quantile, share_epsilon
 from .rules.regions import views
 from .sources import Context
 from .tree import Expr, Select
@@ -53,7 +53,7 @@ def analyse(select: Select, settings: Mapping[str, str], tables: Sequence[Table]
     else:
         weights = [one.weight(cameras) for one in drafts]
         shares = share_epsilon.split(weights, epsilon)
-        outputs = tuple(one.output(share, weight, place)
+        outputs = tuple(quantile.output(one, share, weight, place) if one.quantile is not None else one.output(share, weight, place)
                         for one, share, weight, place in zip(drafts, shares, weights, places, strict=True))
     costs = _costs(release, drafts, outputs)
     noisy = [o.mechanism for o in outputs if o.scale]
@@ -154,6 +154,9 @@ def _derivation(drafts: Sequence[Draft], outputs: Sequence[Output], cells: Cells
     k = f"K={ks[0]}" if len(ks) == 1 else "K of each camera"
     if release.argmax is not None:
         says = f"the largest of the scores with exponential noise, scale K*Delta/epsilon with {k}"
+        return step(Mechanism.PERMUTE, says, f"scale {scales}", inputs)
+    if all(o.quantile is not None for o in noisy):
+        says = f"the candidate of the best score with exponential noise, scale K*Delta/epsilon with {k}"
         return step(Mechanism.PERMUTE, says, f"scale {scales}", inputs)
     return step(laplace.RULE, f"scale K*delta/epsilon with {k}, on the grid of the values", f"scale {scales}", inputs)
 

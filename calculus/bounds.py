@@ -13,7 +13,20 @@ from .certificate import Bound, Cells, Certificate, Joined, Keyed, Rows
 from .draft import Draft, linear
 from .expressions import Scope, conjuncts
 from .functions import names
-from .rules import AGGREGATES, argmax, average, count, count_distinct, count_groups, extremes, filter_rows, having, listing, variance
+from .rules import (
+    AGGREGATES,
+    argmax,
+    average,
+    count,
+    count_distinct,
+    count_groups,
+    extremes,
+    filter_rows,
+    having,
+    listing,
+    quantile,
+    variance,
+)
 from .rules import sum as sum_rule
 from .tree import Aggregate, Col, position, walk
 
@@ -45,8 +58,10 @@ def _draft(agg: Aggregate, release: Release, cells: Cells, evaluate: Evaluate) -
                      hint=f"Group by the join key in a subquery, for example SELECT sum({show.in_range('n', 0, 10)}) FROM (SELECT "
                           "a.plate, count(*) AS n FROM a JOIN b ON a.plate = b.plate GROUP BY a.plate) q. Where the join picks the largest "
                           "groups, leave it out and write ORDER BY and LIMIT after the release, where they are free.")
-    if agg.name in average.IDENTITIES or agg.name in variance.IDENTITIES:
+    if agg.name in average.IDENTITIES or agg.name in variance.IDENTITIES or agg.name in quantile.IDENTITIES:
         _refuse_argmax(agg, release)
+        if agg.name in quantile.IDENTITIES:
+            return quantile.draft(agg, row, scope, cells)
         if agg.name in average.IDENTITIES:
             return average.draft(agg, row, scope, cells)
         return variance.draft(agg, row, scope, cells)

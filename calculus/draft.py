@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from privid.model import Camera, Collect, Collected, Mechanism, Output, Spread
+from privid.model import Camera, Collect, Collected, Mechanism, Output, Quantile, Spread
 
 from .certificate import Bound, Derivation
 from .rules import laplace
@@ -26,6 +26,8 @@ class Part:
     step: Fraction
     #: no value is larger, in absolute value
     largest: Fraction
+    #: of bins: where each but the first begins
+    edges: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class Draft:
     collect: tuple[str, str] | None
     derivation: Derivation = field(compare=False)
     spread: Spread | None = None
+    quantile: Quantile | None = None
     #: of no rows it is 0, and not NULL
     counts: bool = False
     #: by how much the answer itself may change, where that is a number
@@ -65,9 +68,12 @@ class Draft:
         """What the inner query collects for it."""
         if self.public is not None:
             return []
+        low, high = self.collect or (None, None)
+        if self.quantile is not None:
+            # with noise or without: never PostgreSQL's own value, which is not one of the candidates
+            return [Collected(number, part.what, low, high, part.edges, self.quantile.digits) for part in self.parts]
         if not self.protected and not self.constant:
             return [Collected(number)]
-        low, high = self.collect or (None, None)
         return [Collected(number, part.what, *((low, high) if part.what is not Collect.COUNT else (None, None))) for part in self.parts]
 
     @property

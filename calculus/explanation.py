@@ -80,6 +80,10 @@ def _output_line(plan: Plan, output: Output) -> str:
     if output.mechanism is Mechanism.PERMUTE:
         return (f"{output.label}: permute and flip at scale {number(output.scale)} (sensitivity {number(output.sensitivity)}, epsilon "
                 f"{number(output.epsilon)}); the winner is within {number(output.error95)} of the best with probability 95 %")
+    if output.quantile is not None:
+        return (f"{output.label}: one of {len(output.quantile.candidates)} public values by permute and flip at scale "
+                f"{number(output.scale)} (sensitivity {number(output.sensitivity)}, epsilon {number(output.epsilon)}); its rank is within "
+                f"{number(output.error95)} rows of the quantile with probability 95 %")
     if output.scales:
         parts = ", ".join(f"{name} {number(scale)}" for name, scale in zip(("count", "sum", "squares"), output.scales, strict=False))
         within = "" if output.spread is not None or output.low is None or output.high is None else (

@@ -12,7 +12,7 @@ from .alike import unalike
 from .functions import is_operator, names
 from .tree import Aggregate, AnyOf, Call, Case, Choice, Col, Const, DistinctFrom, Expr, Logic, NullIf, NullTest, Relabel, Truth, walk
 
-__all__ = ["aggregate", "bins", "expression", "in_range", "log", "name", "name_range", "number", "signature"]
+__all__ = ["aggregate", "bins", "expression", "in_range", "log", "name", "name_range", "number", "quantile", "signature"]
 
 #: what the session that asks calls our range
 _range: ContextVar[str] = ContextVar("range", default="range")
@@ -20,6 +20,8 @@ _range: ContextVar[str] = ContextVar("range", default="range")
 LONGEST = 120
 #: functions that are casts
 _TYPES = {"boolean", "date", "float8", "int2", "int4", "int8", "numeric", "text", "time", "timestamp", "timestamptz"}
+#: aggregates of a constant fraction and of values in order
+QUANTILES = {"percentile_cont", "percentile_disc"}
 _NUMBERS = {"float8", "numeric", "int2", "int4", "int8"}
 
 
@@ -83,7 +85,20 @@ def aggregate(agg: Aggregate) -> str:
     """count(*), sum(range(v, 0, 3))."""
     inside = "*" if agg.star else ", ".join(expression(a) for a in agg.args)
     label = f"{names(agg.name)[1]}({'DISTINCT ' if agg.distinct else ''}{inside})"
+    if names(agg.name)[1] in QUANTILES and len(agg.args) == 2:
+        fraction, value = (expression(_uncast(a)) for a in agg.args)
+        label = quantile(names(agg.name)[1], fraction, value)
     return label if agg.filter is None else f"{label} FILTER (WHERE {expression(agg.filter)})"
+
+
+def quantile(name: str, fraction: str, value: str) -> str:
+    """percentile_cont(0.5) WITHIN GROUP (ORDER BY v)."""
+    return f"{name}({fraction}) WITHIN GROUP (ORDER BY {value})"
+
+
+def _uncast(expr: Expr) -> Expr:
+    """Without the cast to float8 that PostgreSQL puts around what percentile_cont takes."""
+    return expr.args[0] if isinstance(expr, Call) and len(expr.args) == 1 and names(expr.fn)[1] == "float8" else expr
 
 
 def name_range(name: object) -> None:

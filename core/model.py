@@ -15,8 +15,8 @@ from .pieces import Pieces
 from .quantities import to_pg_microseconds
 
 __all__ = ["Camera", "Cells", "Collect", "Collected", "Column", "Cost", "Evaluate", "Executable", "Footage", "Grid", "Key", "Mask",
-           "Mechanism", "Output", "Plan", "Polygon", "PublicRows", "Region", "Regions", "Run", "SetWise", "Span", "Spread", "Table",
-           "TableUse", "VideoFile", "union"]
+           "Mechanism", "Output", "Plan", "Polygon", "PublicRows", "Quantile", "Region", "Regions", "Run", "SetWise", "Span", "Spread",
+           "Table", "TableUse", "VideoFile", "union"]
 
 #: half-open run of frames or chunks: first, one past the last
 Span = tuple[int, int]
@@ -363,6 +363,7 @@ class Collect(StrEnum):
     SUM = "sum"
     COUNT = "count"
     SQUARES = "squares"
+    BINS = "bins"  # how many values lie in each bin, as one number
 
 
 @dataclass(frozen=True)
@@ -373,10 +374,14 @@ class Collected:
     what: Collect = Collect.VALUE
     low: str | None = None  # with high: the argument is put through range(argument, low, high) first
     high: str | None = None
+    #: of bins: where each but the first begins, and the decimal digits that the number of each has in the sum
+    edges: tuple[str, ...] = ()
+    digits: int = 0
 
     def as_message(self) -> dict[str, Any]:
         bounds = {} if self.low is None else {"low": self.low, "high": self.high}
-        return {"agg": self.agg, "as": self.what, **bounds}
+        bins = {"edges": list(self.edges), "digits": self.digits} if self.what is Collect.BINS else {}
+        return {"agg": self.agg, "as": self.what, **bounds, **bins}
 
 
 @dataclass(frozen=True)
@@ -396,6 +401,7 @@ class Mechanism(StrEnum):
     AVERAGE = "noisy average"
     VARIANCE = "noisy variance"
     PERMUTE = "permute and flip"
+    QUANTILE = "permute and flip by rank"
 
 
 class Spread(StrEnum):
@@ -413,6 +419,16 @@ class Spread(StrEnum):
     @property
     def sample(self) -> bool:
         return self in (Spread.VAR_SAMP, Spread.STDDEV_SAMP)
+
+
+@dataclass(frozen=True)
+class Quantile:
+    """Which quantile, and the public values of which one is its answer, as the column's type prints them."""
+
+    fraction: Fraction
+    candidates: tuple[str, ...]
+    #: decimal digits that the number of values of each candidate has in what is collected
+    digits: int
 
 
 @dataclass(frozen=True)
@@ -439,6 +455,7 @@ class Output:
     low: Fraction | None = None
     high: Fraction | None = None
     spread: Spread | None = None
+    quantile: Quantile | None = None
     #: the value for each key of the plan, where it is public: nothing is collected for it
     public: tuple[str | None, ...] | None = None
 

@@ -125,6 +125,7 @@ static const char *const aggregates[] = {
 	"pg_catalog.max(numeric)", "pg_catalog.max(float8)", "pg_catalog.max(timestamptz)", "pg_catalog.max(text)",
 	"pg_catalog.variance(numeric)", "pg_catalog.var_pop(numeric)", "pg_catalog.var_samp(numeric)",
 	"pg_catalog.stddev(numeric)", "pg_catalog.stddev_pop(numeric)", "pg_catalog.stddev_samp(numeric)",
+	"pg_catalog.percentile_cont(float8,float8)", "pg_catalog.percentile_disc(float8,anyelement)",
 };
 
 /* Is the identity in the list? */

@@ -16,6 +16,7 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/typcache.h"
 
 /* Cursor position for errposition(), from a byte offset. */
 int
@@ -475,7 +476,7 @@ WriteExpr(Writer *w, Node *node)
 	appendStringInfoChar(&w->out, '}');
 }
 
-/* What to ask in the place of a quantile: how many values lie in each bin. */
+/* What to ask in the place of a quantile without a rule: one at a time, or how many values lie in each bin. */
 static const char *
 QuantileHint(Writer *w, Aggref *agg)
 {
@@ -483,7 +484,20 @@ QuantileHint(Writer *w, Aggref *agg)
 	const char *name = IsA(value, Var) && value->varlevelsup == 0 && value->varattno > 0
 		? ColumnName(rt_fetch(value->varno, w->query->rtable), value) : "value";
 
+	if (list_length(agg->aggdirectargs) == 1 && type_is_array(exprType(linitial(agg->aggdirectargs))))
+		return psprintf("Write each fraction by itself, with the bounds that matter to you, for example percentile_cont(0.5) WITHIN GROUP "
+						"(ORDER BY range(%s, 0, 10)).", name);
 	return psprintf("Count by bins of the value instead: SELECT width_bucket(%s, 0, 10, 20), count(*) ... GROUP BY 1.", name);
+}
+
+/* Are the values of WITHIN GROUP in the order of their type, from least to greatest? */
+static bool
+IsRising(Aggref *agg)
+{
+	Oid			type = exprType((Node *) linitial_node(TargetEntry, agg->args)->expr);
+
+	return list_length(agg->aggorder) == 1 &&
+		linitial_node(SortGroupClause, agg->aggorder)->sortop == lookup_type_cache(type, TYPECACHE_LT_OPR)->lt_opr;
 }
 
 /* What keeps an aggregate from being part of a release, or NULL. */
@@ -498,10 +512,13 @@ AggregateProblem(Writer *w, Aggref *agg, char **identity, const char **hint)
 	if (!FindAllowedAggregate(agg->aggfnoid, identity))
 		return psprintf("aggregate %s", *identity);
 	*hint = "Leave it out: no aggregate of a release depends on an order.";
-	if (agg->aggorder)
+	if (agg->aggorder && agg->aggkind == AGGKIND_NORMAL)
 		return "ORDER BY in an aggregate";
+	*hint = "Leave it out, and write 1 less the fraction: percentile_cont(0.9) for percentile_cont(0.1) in falling order.";
+	if (agg->aggkind == AGGKIND_ORDERED_SET && !IsRising(agg))
+		return "this order in an aggregate";
 	*hint = NULL;
-	if (agg->aggkind != AGGKIND_NORMAL || agg->aggvariadic || agg->agglevelsup > 0)
+	if (agg->aggkind == AGGKIND_HYPOTHETICAL || agg->aggvariadic || agg->agglevelsup > 0)
 		return "this form of aggregate";
 	*hint = "Leave COLLATE out, here and in the tables' definitions.";
 	return collation;
@@ -530,6 +547,12 @@ WriteAggregate(Writer *w, Aggref *agg, const char *name)
 	AppendJsonString(&w->out, "label", name);
 	AppendJsonKey(&w->out, "args");
 	appendStringInfoChar(&w->out, '[');
+	/* of WITHIN GROUP: the fraction, then what is in order */
+	foreach(lc, agg->aggdirectargs)
+	{
+		AppendJsonKey(&w->out, NULL);
+		WriteExpr(w, lfirst(lc));
+	}
 	foreach(lc, agg->args)
 	{
 		AppendJsonKey(&w->out, NULL);

@@ -8,12 +8,13 @@ from typing import NamedTuple
 
 from privid.calculus.tree import Aggregate, position
 from privid.errors import NoRule
+from privid.model import Collect, Collected
 
 from .calls import compare
 from .premises import Room
 from .sizes import EMPTY, Size, fixed, number
 
-__all__ = ["AGGREGATES", "Ending", "aggregate"]
+__all__ = ["AGGREGATES", "Ending", "adding", "aggregate", "binned"]
 
 
 class Ending(NamedTuple):
@@ -36,6 +37,20 @@ for _name, _type in product(
     ("min", "max"), ("float8", "numeric", "int4", "int8", "text", "timestamptz", "date", "interval")
 ):
     AGGREGATES[f"pg_catalog.{_name}({_type})"] = "extreme"
+
+
+#: what only bins are collected for is a sum
+AGGREGATES |= dict.fromkeys(("pg_catalog.percentile_cont(float8,float8)", "pg_catalog.percentile_disc(float8,anyelement)"), "sum")
+
+
+def binned(value: Size, edges: int) -> int:
+    """The bin of a number among edges in order, and the power of ten that stands for it."""
+    return 600 + 10 * edges + value.digits
+
+
+def adding(column: Collected) -> int:
+    """Bytes that a sum takes up in a group beyond those of any aggregate: eight for four digits, as it grows."""
+    return 4 * column.digits * (len(column.edges) + 1) if column.what is Collect.BINS else 0
 
 
 def aggregate(agg: Aggregate, args: Sequence[Size], rows: int, room: Room) -> Ending:

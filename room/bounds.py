@@ -8,6 +8,7 @@ from math import prod
 from typing import assert_never
 
 from privid.calculus.expressions import conjuncts
+from privid.calculus.facts import unwidened
 from privid.calculus.tree import (
     Aggregate,
     Col,
@@ -24,7 +25,7 @@ from privid.calculus.tree import (
 )
 from privid.model import Collect, Collected
 
-from .aggregates import aggregate
+from .aggregates import adding, aggregate, binned
 from .calls import NODE, call
 from .relations import (
     arranging,
@@ -155,7 +156,7 @@ class Statement(Sources):
             self.group_sorts += 1
         elif keys:
             self._might_sort(rows, sizes, wide)
-            wide += 64 * len(wanted)
+            wide += 64 * len(wanted) + sum(adding(one) for _, one in wanted if one is not None)
             self.cost += grouping(rows, groups, sizes, wide, self.room, listed)
             self.occupy(hash_space(rows, groups, wide, self.room))
         found = [self._aggregate(agg, one, below, groups) for agg, one in wanted]
@@ -174,11 +175,15 @@ class Statement(Sources):
         sizes = [arg.size for arg in args]
         if what is not Collect.VALUE and args:
             counted = "pg_catalog.count(any)" if what is Collect.COUNT else "pg_catalog.sum(numeric)"
-            cost, size = self._converted(agg.args[0], args[0], collected)
+            # of a quantile the first argument is the fraction
+            cost, size = self._converted(unwidened(agg.args[-1]), args[-1], collected)
             step += cost
             if what is Collect.SQUARES:
                 step += args[0].cost + cost + call(_TIMES, [size, size], (), self.room)
                 size = number(2 * size.whole, 2 * size.scale)
+            if what is Collect.BINS and collected is not None:
+                step += binned(size, len(collected.edges))
+                size = number(collected.digits * (len(collected.edges) + 1))
             agg, sizes = (
                 Aggregate(counted, agg.args, agg.star, False, None, agg.type, agg.loc),
                 [size],

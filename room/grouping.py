@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from privid.calculus.deparse import Sql, collated
+from privid.calculus.deparse import Sql, collated, literal
+from privid.calculus.facts import unwidened
 from privid.calculus.functions import names
 from privid.calculus.tree import Aggregate, Const, Expr, Group
 from privid.calculus.twins import AGGREGATES, SCHEMA, TWINS
@@ -61,12 +62,13 @@ class Grouping:
         return self._filtered(text, agg, agg.type, 1 + sum(arg.steps for arg in args))
 
     def collected(self, agg: Aggregate, column: Collected) -> Column:
-        """The aggregate, or a part of it: sum, number or sum of squares of its argument."""
+        """The aggregate, or a part of it: sum, number, sum of squares or bins of its argument."""
         if column.what is Collect.VALUE:
             return self.value(agg)
-        if len(agg.args) != 1 or agg.distinct:
+        if len(agg.args) != (2 if column.what is Collect.BINS else 1) or agg.distinct:
             raise unreadable("parts of an aggregate that has none are asked for")
-        arg = self._argument(agg.args[0])
+        # of a quantile the first argument is the fraction
+        arg = self._argument(unwidened(agg.args[-1]) if column.what is Collect.BINS else agg.args[0])
         if column.low is not None and column.high is not None:
             number = converted(arg, "float8")
             low, high = (self.rows.write(Const(type="float8", value=bound)).text
@@ -77,6 +79,8 @@ class Grouping:
             counted = f'pg_catalog."count"({collated(arg.text, arg.type)})'
             return self._filtered(counted, agg, "int8", 1 + arg.steps)
         exact = converted(arg, "numeric")
+        if column.what is Collect.BINS:
+            exact = _power(exact, column)
         if column.what is Collect.SQUARES:
             twin = TWINS["pg_catalog.*(numeric,numeric)"]
             exact = Sql(f"{twin}({exact.text}, {exact.text})", 2 * exact.steps + 1)
@@ -97,6 +101,15 @@ class Grouping:
             # one row, even if nothing that is written aggregates
             having = "true"
         return f" FROM ({below}) AS s{by}{'' if having is None else f' HAVING {having}'}"
+
+
+def _power(value: Sql, column: Collected) -> Sql:
+    """Ten to the digits that numbers have, times the bin of the value: the sum has the number of each bin in digits of its own.
+    NULL has none. Edges are numbers of ours, not of the statement."""
+    edges = literal("{" + ",".join(column.edges) + "}")
+    place = f"pg_catalog.width_bucket({value.text}, {edges}::pg_catalog.numeric[])"
+    exponent = f"({place} OPERATOR(pg_catalog.*) {int(column.digits)})::pg_catalog.text"
+    return Sql(f"('1e'::pg_catalog.text OPERATOR(pg_catalog.||) {exponent})::pg_catalog.numeric", value.steps + 5)
 
 
 def refuse_width(columns: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from decimal import Decimal
+from decimal import MAX_PREC, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, assert_never
@@ -20,6 +20,7 @@ from privid.model import Key, Mechanism, Output, Plan
 
 from .grid import decimals
 from .moments import averages, number, variances
+from .quantiles import quantiles
 
 __all__ = ["MAX_SCALE", "MAX_VALUE", "answer", "choose", "float_scale", "notice", "perturb"]
 
@@ -67,7 +68,9 @@ def answer(plan: Plan, rows: Sequence[Sequence[str | None]]) -> tuple[list[list[
 
 def _added(plan: Plan, one: Sequence[str | None], other: Sequence[str | None]) -> Sequence[str | None]:
     """Two raw rows of one group: only the sign of a zero told them apart."""
-    return [a if b is None else b if a is None else str(Decimal(a) + Decimal(b)) for a, b in zip(one, other, strict=True)]
+    with localcontext() as context:
+        context.prec = MAX_PREC  # numbers of bins have many digits
+        return [a if b is None else b if a is None else f"{Decimal(a) + Decimal(b):f}" for a, b in zip(one, other, strict=True)]
 
 
 def _column(output: Output, collected: list[list[str | None]]) -> tuple[list[str | None], str | None]:
@@ -82,6 +85,8 @@ def _column(output: Output, collected: list[list[str | None]]) -> tuple[list[str
         case Mechanism.LAPLACE:
             steps = [_steps(text, output) for text in collected[0]]
             return list(_shown(_noised(steps, output), output)), None
+        case Mechanism.QUANTILE:
+            return quantiles(output, collected[0], choose), None
         case Mechanism.PERMUTE:
             raise ValueError("an argmax has no column")
         case _:
@@ -133,6 +138,8 @@ def _told(o: Output) -> str:
         return f"{o.label}: exact"
     if o.mechanism is Mechanism.PERMUTE:
         return f"{o.label}: scale {number(o.scale)}, within {number(o.error95)} of the largest with probability 95 %"
+    if o.quantile is not None:
+        return f"{o.label}: scale {number(o.scale)}, its rank within {number(o.error95)} rows of the quantile with probability 95 %"
     if o.scales:
         parts = ", ".join(number(s) for s in o.scales)
         return f"{o.label}: scales {parts}"
@@ -155,7 +162,7 @@ def _noise(values: list[int], scale: Fraction) -> list[int]:
 
 def float_scale(output: Output) -> float:
     """The least float, not below the exact scale, for which OpenDP's map stays within the share of epsilon."""
-    if output.scales or output.mechanism is Mechanism.PERMUTE:
+    if output.scales or output.mechanism in (Mechanism.PERMUTE, Mechanism.QUANTILE):
         # several numbers share the epsilon, or one choice has it: the bound is on all together, and no scale is below its own
         return _float_at_least(output.scale / output.step)
     steps = output.scale / output.step

@@ -39,6 +39,7 @@ from privid.calculus.rules import (
     listing,
     lookup,
     mask,
+    quantile,
     regions,
     share_epsilon,
     union_all,
@@ -286,6 +287,14 @@ WEAKNESSES = [
                     "FROM (SELECT date_trunc('second', chunk) AS b, count(DISTINCT plate) AS n FROM @n3@ q GROUP BY 1) q", depth=1)),
     Weakness("variance", "half the noise on the squares", _wrap(variance, "draft", lambda found, *_: _finer(found, 2)),
              _query([Agg("var_pop", "range(v, 0, 10)")], "FROM @n1@ q")),
+    Weakness("quantile", "one score instead of the distance of two", _wrap(quantile, "draft", lambda found, *_: replace(
+             found, weights={name: w / 2 for name, w in found.weights.items()})),
+             _query([Agg("percentile_cont", "range(v, 0, 10)", fraction="0.5")], "FROM @n1@ q")),
+    Weakness("quantile", "a row that goes from one key to another counted once", _wrap(quantile, "draft", lambda found, *_: replace(
+             found, weights={name: w / 2 for name, w in found.weights.items()})),
+             _query([Agg("percentile_disc", "range(v, 0, 10)", fraction="0.9")], "FROM @n1@ q WHERE plate IN ('A', 'B')", "plate")),
+    Weakness("quantile", "a group that changes taken for one row", _instead(quantile, "_rows", lambda one, keyed: one.tau),
+             _query([Agg("percentile_cont", "range(n, 0, 10)", fraction="0.5")], _GROUPED.format(agg="avg(range(v, 0, 10))"), depth=1)),
     Weakness("argmax", "one score instead of the distance of two", _wrap(argmax, "draft", lambda found, *_: replace(
              found, weights={name: w / 2 for name, w in found.weights.items()})),
              _query("count", "FROM @n1@ q WHERE plate IN ('A', 'B')", "plate", is_argmax=True)),

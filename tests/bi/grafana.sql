@@ -90,10 +90,10 @@ SELECT chunk AS time, kind AS text, plate AS tags FROM passers WHERE flag
 SELECT chunk AS time, count(*) AS text FROM passers WHERE flag GROUP BY chunk
 
 -- a percentile
--- expect: hint, width_bucket(speed, 0, 10, 20)
+-- expect: hint, percentile_cont(0.95) WITHIN GROUP (ORDER BY range(speed, 0, 10))
 SELECT percentile_cont(0.95) WITHIN GROUP (ORDER BY speed) AS p95 FROM passers
 -- followed
-SELECT width_bucket(speed, 0, 10, 20), count(*) FROM passers GROUP BY 1 ORDER BY 1
+SELECT percentile_cont(0.95) WITHIN GROUP (ORDER BY range(speed, 0, 10)) AS p95 FROM passers
 
 -- a median of released counts
 -- expect: answer

@@ -167,7 +167,7 @@ SELECT passers.chunk AS "passers.chunk", passers.plate AS "passers.plate" FROM a
 GROUP BY 1, 2 ORDER BY 1 DESC FETCH NEXT 500 ROWS ONLY
 
 -- median
--- expect: hint, width_bucket(speed, 0, 10, 20)
+-- expect: hint, percentile_cont(0.5) WITHIN GROUP (ORDER BY range(speed, 0, 10))
 SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY passers.speed ) AS "passers.median_speed" FROM analyst.passers AS passers FETCH NEXT 500 ROWS ONLY
 -- followed
-SELECT width_bucket(speed, 0, 10, 20) AS "bucket", COUNT(*) AS "passers.count" FROM analyst.passers AS passers GROUP BY 1
+SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY range(speed, 0, 10)) AS "passers.median_speed" FROM analyst.passers AS passers FETCH NEXT 500 ROWS ONLY

@@ -135,10 +135,10 @@ SELECT COUNT(*) AS "count" FROM "analyst"."passers"
 WHERE ("analyst"."passers"."speed" IS NOT NULL) AND (("analyst"."passers"."plate" <> '') AND ("analyst"."passers"."plate" IS NOT NULL))
 
 -- median
--- expect: hint, width_bucket(speed, 0, 10, 20)
+-- expect: hint, percentile_cont(0.5) WITHIN GROUP (ORDER BY range(speed, 0, 10))
 SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY "analyst"."passers"."speed") AS "median" FROM "analyst"."passers"
 -- followed
-SELECT width_bucket(speed, 0, 10, 20), COUNT(*) FROM "analyst"."passers" GROUP BY 1
+SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY range(speed, 0, 10)) AS "median" FROM "analyst"."passers"
 
 -- deviation of a measure
 -- expect: hint, stddev_pop(range(speed, 0, 10))

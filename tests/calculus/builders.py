@@ -229,6 +229,15 @@ def mean(value: Json, **more: Any) -> Json:
     return aggregate(f"avg({value['type']})", value, type_="numeric", **more)
 
 
+def percentile(fraction: str | None, value: Json, *, disc: bool = False, type_: str = "float8", **more: Any) -> Json:
+    """percentile_cont(fraction) WITHIN GROUP (ORDER BY value); PostgreSQL casts its value to float8."""
+    share = call("float8(numeric)", const(fraction, "numeric"), type_="float8")
+    if disc:
+        return aggregate("percentile_disc(float8,anyelement)", share, value, type_=type_, **more)
+    given = value if value["type"] == "float8" else call(f"float8({value['type']})", value, type_="float8")
+    return aggregate("percentile_cont(float8,float8)", share, given, type_="float8", **more)
+
+
 def ranged(value: Json, low: float, high: float) -> Json:
     """range of a number that is not float8."""
     return clamp(call(f"float8({value['type']})", value, type_="float8") if value["type"] != "float8" else value, low, high)

@@ -43,7 +43,10 @@ In brief:
 - **Aggregates of the release**: `count(*)`, `count(x)`, `count(DISTINCT x)`, and `sum`, `avg`, `variance`, `var_pop`, `var_samp`,
   `stddev`, `stddev_pop`, `stddev_samp` of a value with bounds: `range(x, low, high)`, a column with the options `low` and `high`, a number,
   a count of a subquery, a boolean as a number (`flag::int`), or CASE, COALESCE, LEAST and GREATEST of such. Arithmetic has none:
-  `range(a + b, low, high)`. `FILTER (WHERE …)` with each. Argmax: `SELECT key … GROUP BY key ORDER BY count(*) DESC LIMIT 1`.
+  `range(a + b, low, high)`. `percentile_cont(q)` and `percentile_disc(q) WITHIN GROUP (ORDER BY x)` of such a value, q a constant of
+  at most four decimals: the answer is one of at most 101 public values, all values of the range if they are few, otherwise its bounds and
+  points at equal distances between them, a hundredth of it apart; never a value between two of them. `FILTER (WHERE …)` with each.
+  Argmax: `SELECT key … GROUP BY key ORDER BY count(*) DESC LIMIT 1`.
 - **Aggregates of subqueries**: these and `min`, `max`.
 - **Public answers**, which read nothing and cost nothing: `min` and `max` of a function of `chunk` over whole chunks, keys without
   aggregates (`SELECT DISTINCT hour(chunk) …`, `SELECT kind … GROUP BY kind`), the number of groups of trusted

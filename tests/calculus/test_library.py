@@ -9,7 +9,7 @@ from typing import Any
 
 from privid.calculus import FUNCTIONS
 from privid.calculus.functions import FunctionClass
-from privid.calculus.rules import AGGREGATES
+from privid.calculus.rules import AGGREGATES, quantile
 from privid.calculus.twins import AGGREGATES as ROOM_AGGREGATES
 from privid.calculus.twins import TWINS
 from privid.udf import grid_step, snap
@@ -26,8 +26,8 @@ def test_the_library_serialises_no_function_that_the_calculus_does_not_list(stac
     made_total = {f for f, entry in FUNCTIONS.items() if entry.kind is FunctionClass.TOTAL and entry.may_null}
     assert made_total == set(TWINS)
     assert made_total <= calls
-    # every aggregate that comes in has something that is evaluated for it
-    assert aggregates <= {*ROOM_AGGREGATES, "privid.argmax(anyelement)"}
+    # every aggregate that comes in has something that is evaluated for it; of quantiles bins are collected
+    assert aggregates <= {*ROOM_AGGREGATES, *quantile.IDENTITIES, "privid.argmax(anyelement)"}
 
 
 def test_range_puts_values_on_the_grid_of_the_calculus(stack: Any) -> None:

@@ -40,6 +40,42 @@ def test_an_average_stays_in_its_range_whatever_the_noise(stack: Any, streets: s
         assert 0 <= noisy(stack, f"SELECT avg(range(v, 0, 90)) FROM {streets}", "0.01")[0][0] <= 90
 
 
+def test_quantiles_come_near_the_truth_with_much_epsilon_and_have_their_types(stack: Any, streets: str) -> None:
+    """Candidates are 0, 0.9, ..., 90; each value counts as the nearest. All between the fifth and the sixth of ten are medians."""
+    statement = f"""SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY range(v, 0, 90)) AS a, percentile_disc(0.9) WITHIN GROUP
+        (ORDER BY range(v, 0, 90)) AS b, percentile_disc(0) WITHIN GROUP (ORDER BY range(v, 50, 80)) FILTER (WHERE v > 10) AS c
+        FROM {streets}"""
+    rows = noisy(stack, f"SELECT pg_typeof(a)::text, pg_typeof(b)::text, a, b, c FROM ({statement}) q", "6000")
+    assert rows[0][:2] == ("double precision", "numeric")
+    median, upper, least = map(float, rows[0][2:])
+    assert 39 < median < 51 and 79 < upper <= 90 and least == 50
+
+
+def test_quantiles_of_groups_and_of_nothing_are_candidates(stack: Any, streets: str) -> None:
+    median = "percentile_cont(0.5) WITHIN GROUP (ORDER BY range(v, 0, 90))"
+    assert noisy(stack, f"SELECT v > 45, {median} FROM {streets} GROUP BY 1 ORDER BY 1", "6000") == [
+        (False, pytest.approx(19.8)), (True, pytest.approx(70.2))]
+    for _ in range(5):
+        (found,), = noisy(stack, f"SELECT {median} FROM {streets} WHERE v > 1000", "0.01")
+        assert round(found / 0.9, 6) in range(101)
+
+
+def test_other_quantiles_are_refused_with_hints_that_work(stack: Any, streets: str) -> None:
+    for statement, message, hint in (
+            (f"SELECT percentile_cont(ARRAY[0.5, 0.9]) WITHIN GROUP (ORDER BY v) FROM {streets}", "percentile_cont(_float8,float8)",
+             "percentile_cont(0.5) WITHIN GROUP (ORDER BY range(v, 0, 10))"),
+            (f"SELECT percentile_cont(0.1) WITHIN GROUP (ORDER BY range(v, 0, 10) DESC) FROM {streets}", "this order",
+             "percentile_cont(0.9)"),
+            (f"SELECT mode() WITHIN GROUP (ORDER BY v) FROM {streets}", "mode(anyelement)", "width_bucket(v, 0, 10, 20)"),
+            (f"SELECT rank(3) WITHIN GROUP (ORDER BY v) FROM {streets}", "rank", "privid.allowed_calls"),
+            (f"SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY v) FROM {streets}", "without a range",
+             "percentile_cont(0.5) WITHIN GROUP (ORDER BY range(v, 0, 10))")):
+        with pytest.raises(psycopg.Error) as caught:
+            noisy(stack, statement)
+        assert caught.value.sqlstate == "PV002" and message in (caught.value.diag.message_primary or "")
+        assert hint in (caught.value.diag.message_hint or "")
+
+
 def test_argmax_finds_the_largest(stack: Any, streets: str) -> None:
     statement = f"SELECT v > 30 AS bright FROM {streets} GROUP BY 1 ORDER BY count(*) DESC LIMIT 1"
     assert noisy(stack, statement, "3000") == [(True,)]

@@ -230,6 +230,29 @@ def test_parts_of_an_average_are_charged() -> None:
         parts(Collected(1, Collect.SUM))
 
 
+def bins_of_a_median(rows: int, edges: int, digits: int, *keys: Json) -> Fraction:
+    """What is allowed for the bins of a number."""
+    table, select = sized(rows, "speed"), b.select([b.percentile("0.5", b.clamp(SPEED, 0, 1000))], by=keys)
+    column = Collected(0, Collect.BINS, None, None, tuple(f"{i}.5" for i in range(edges)), digits)
+    return worst_case(parse_select(select), [column], [table], [TableUse(table, ((0, table.grid.count),))])
+
+
+def test_bins_of_a_quantile_are_charged_by_their_number_and_digits() -> None:
+    for keys in ([], [b.trunc()]):
+        few, many, long = (bins_of_a_median(10_000, edges, digits, *keys) for edges, digits in ((1, 6), (100, 6), (100, 14)))
+        assert few < many < long
+
+
+def test_bins_take_no_longer_than_is_charged(yard: Yard) -> None:
+    """Every value in the last bin, so that every sum has all digits."""
+    rows, edges, digits = 50_000, 100, 14
+    yard.fill(rows=str(rows), speed="1000")
+    listed = ",".join(f"{i}.5" for i in range(edges))
+    place = f"width_bucket(room.range(speed, 0, 1000), '{{{listed}}}'::numeric[])"
+    took = yard.seconds(f"SELECT sum(('1e' || ({place} * {digits})::text)::numeric) FROM t")
+    assert 3 * took < bins_of_a_median(rows, edges, digits)
+
+
 def test_every_pattern_of_a_list_is_charged_for_itself() -> None:
     """Not each for the first one."""
     cheap, dear = "zz", "%" + "x" * 500 + "y%"

@@ -12,6 +12,7 @@ import pytest
 from privid.calculus import FUNCTIONS
 from privid.calculus.functions import FunctionClass, is_operator, names
 from privid.calculus.reader import parse_select
+from privid.calculus.rules import quantile
 from privid.calculus.twins import AGGREGATES, TWINS
 from privid.room.deparse import enum_ddl, inner_query, table_ddl
 from tests.calculus.builders import const, count, scan, select, table
@@ -234,7 +235,8 @@ def test_a_table_of_a_release_is_made_as_the_scan_expects_it(found: Deparsed) ->
 def test_what_could_raise_has_a_twin_and_the_library_has_the_same_list(stack: Any) -> None:
     rows = stack.run("SELECT kind, identity FROM privid.allowed_calls()")
     assert set(TWINS) <= {identity for kind, identity in rows if kind != "aggregate"}
-    assert set(AGGREGATES) == {identity for kind, identity in rows if kind == "aggregate"}
+    # of quantiles bins are collected, and nothing else is evaluated
+    assert {*AGGREGATES, *quantile.IDENTITIES} == {identity for kind, identity in rows if kind == "aggregate"}
     # what the calculus calls total though it may be NULL is total because of its twin
     assert {fn for fn, entry in FUNCTIONS.items() if entry.kind is FunctionClass.TOTAL and entry.may_null} == set(TWINS)
 

@@ -55,6 +55,7 @@ from tests.calculus.builders import (
     join,
     key,
     mean,
+    percentile,
     position,
     rows,
     scan,
@@ -172,6 +173,19 @@ def test_every_part_of_a_statement_is_known_to_the_deparser() -> None:
 def test_what_a_mechanism_collects_of_a_number(column: Collected, expected: str) -> None:
     written = write(select([mean(clamp(col("speed"), 0, 2), filter=col("red"))]), (column,)).query
     assert written.startswith(f"SELECT {expected} FILTER (WHERE s.f2) AS v1 FROM (SELECT "), written
+
+
+def test_what_is_collected_of_a_quantile() -> None:
+    median = percentile("0.5", clamp(col("speed"), 0, 2), filter=col("red"))
+    bins = Collected(0, Collect.BINS, None, None, ("0.5", "1.5"), 8)
+    written = write(select([median]), (bins,)).query
+    assert written.startswith(
+        "SELECT pg_catalog.\"sum\"(('1e'::pg_catalog.text OPERATOR(pg_catalog.||) (pg_catalog.width_bucket(s.a1, "
+        "'{0.5,1.5}'::pg_catalog.numeric[]) OPERATOR(pg_catalog.*) 8)::pg_catalog.text)::pg_catalog.numeric) FILTER (WHERE s.f2) AS v1 "
+        "FROM (SELECT room.\"range\"("), written
+    for refused in (Collected(0), Collected(0, Collect.SUM)):
+        with pytest.raises(NoRule):
+            write(select([median]), (refused,))
 
 
 def test_what_a_mechanism_collects_of_float8_and_of_whole_numbers() -> None:

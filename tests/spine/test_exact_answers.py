@@ -31,6 +31,12 @@ SAME = [
     "SELECT count(*) FROM {t} WHERE coalesce(nullif(kind, 'car'), 'x') = 'x' OR v IS NULL",
     "SELECT count(*) FROM {t} WHERE kind LIKE 'p%' AND lower(upper(kind)) = kind AND length(kind) = 6",
     "SELECT count(*) FROM {t} WHERE greatest(v, 10) = 10 AND least(v, 2) = 2 AND abs(v) = v",
+    # quantiles of values that are candidates: those of percentile_disc
+    "SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY range(floor(v), 0, 100)), percentile_disc(0.9) WITHIN GROUP (ORDER BY "
+    "range(floor(v), 0, 100)) FILTER (WHERE flag), percentile_cont(0) WITHIN GROUP (ORDER BY range(floor(v), 0, 100)) FROM {t}",
+    "SELECT kind, percentile_disc(0.25) WITHIN GROUP (ORDER BY range(floor(v), 0, 100)) FROM {t} WHERE kind IN ('car', 'bus') "
+    "GROUP BY kind ORDER BY 1",
+    "SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY n) FROM (SELECT kind, least(count(*), 50) AS n FROM {t} GROUP BY kind) q",
     "SELECT 2 * count(*) + 1 AS odd, sum(range(v, 0, 9)) / count(*) FROM {t}",
     "SELECT count(*) AS n FROM {t} HAVING count(*) > 3",
     "SELECT kind FROM {t} WHERE kind IN ('car', 'bus') GROUP BY kind HAVING count(*) > 0 ORDER BY count(*) DESC, kind LIMIT 1",

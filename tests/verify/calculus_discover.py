@@ -183,7 +183,10 @@ class Discovery(Searcher):
             return None, 0.0
         found, ratio = super()._judge(query, claim, pair, one, other, *rest)
         if found is None and one != other and claim.plan.argmax is None and all(o.public is None for o in claim.plan.outputs):
-            shown = [_shown(claim, answer) for answer in (one, other)]
+            try:
+                shown = [_shown(claim, answer) for answer in (one, other)]
+            except ValueError as error:  # what was collected is not what was judged
+                return Finding(query, pair, Fraction(0), Fraction(0), f"no answer can be made of what is collected: {error}"), 1.0
             if shown[0] != shown[1]:
                 return Finding(query, pair, Fraction(0), Fraction(0), f"what is shown without noise: {shown[0]} and {shown[1]}"), 1.0
         return found, ratio

@@ -21,10 +21,14 @@ class Agg:
     arg: str | None = None
     distinct: bool = False
     filter: str | None = None
+    #: of a quantile
+    fraction: str | None = None
 
     def sql(self, fn: str | None = None, arg: str | None = None) -> str:
         inside = arg or self.arg or "*"
         tail = f" FILTER (WHERE {self.filter})" if self.filter else ""
+        if self.fraction is not None and fn is None:
+            return f"{self.fn}({self.fraction}) WITHIN GROUP (ORDER BY {inside}){tail}"
         return f"{fn or self.fn}({'DISTINCT ' if self.distinct else ''}{inside}){tail}"
 
 
@@ -146,7 +150,7 @@ class Grammar(Relations):
         condition = self.condition(below) if self.chance(0.12) else None
         if condition:
             forms.add("filter clause")
-        if kind in ("sum", "avg", "var") and not below.of("num"):
+        if kind in ("sum", "avg", "var", "quantile") and not below.of("num"):
             kind = "count"
         forms.add(kind)
         if kind == "count":
@@ -160,4 +164,7 @@ class Grammar(Relations):
         value = self.ranged(below)
         if kind == "var":
             return Agg(self.rng.choice(("var_pop", "var_samp", "variance", "stddev", "stddev_pop", "stddev_samp")), value, filter=condition)
+        if kind == "quantile":
+            name = self.rng.choice(("percentile_cont", "percentile_disc"))
+            return Agg(name, value, filter=condition, fraction=self.rng.choice(("0.5", "0.5", "0.25", "0.9", "0", "1")))
         return Agg(kind, value, filter=condition)

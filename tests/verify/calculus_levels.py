@@ -63,6 +63,7 @@ class Levels:
         #: the operator for which a relation is drawn now, and that of the one of which aggregates are
         self.above, self.below = "release", "table"
         self._extremes = [c for c in calls.aggregates if c.name in ("min", "max")]
+        self._quantiles = [c for c in calls.aggregates if c.name.startswith("percentile_")]
         self._sums = [c for c in calls.aggregates if c.name in _SUMS]
 
     def chance(self, p: float) -> bool:
@@ -161,14 +162,19 @@ class Levels:
                 value = self.summand(call.types[0], cols) if call.types[0] in NUMBERS else self.value(call.types[0], cols)
                 return self._filtered(Agg(call.name, value), call.types[0], cols)
             pool = [c for c in self._sums if (c.name == "sum") == (kind == "sum")]
+            if kind == "other sum" and place == "release":
+                pool += self._quantiles
             call = self.rng.preferring(pool, lambda c: self.typed.met.weight((c.name + c.types[0], place)) * (
                 4 if c.types[0] == "numeric" else 1))
             self.typed.used.append((call.name + call.types[0], place))
+            if call in self._quantiles:
+                fraction = self.rng.choice(("0.5", "0.5", "0.25", "0.9", "0", "1"))
+                return self._filtered(Agg(call.name, self.summand("numeric", cols), fraction=fraction), "numeric", cols)
             return self._filtered(Agg(call.name, self.summand(call.types[0], cols)), call.result, cols)
 
     def _filtered(self, agg: Agg, type_: str, cols: Sequence[Column], p: float = 0.15) -> tuple[Agg, Column]:
         condition = self.condition(cols, "filter") if self.chance(p / 3 if self.simple else p) else None
-        found = Agg(agg.fn, agg.arg, agg.distinct, condition)
+        found = replace(agg, filter=condition)
         return found, Column(found.sql(), type_)
 
     @production("bin")

@@ -1,8 +1,9 @@
 """What a release adds noise to, and what one segment's change costs it: read off the plan, as the engine reads it.
 
 A count or a sum gets noise itself. An average is a noisy count and a noisy sum around the middle of the range; a variance has a noisy
-sum of squares besides. An argmax shows which candidate's noisy score is largest, so what counts is how far scores move apart. The first
-or last chunk is public: it is that of the chunks that are read, and so that of the rows where every chunk has some.
+sum of squares besides. An argmax shows which candidate's noisy score is largest, so what counts is how far scores move apart; so does a
+quantile, whose scores are distances in ranks. The first or last chunk is public: it is that of the chunks that are read, and so that of
+the rows where every chunk has some.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from privid.model import Collected, Output, Plan
+from privid.model import Collected, Output, Plan, Quantile
 
 from .calculus_grammar import Query
 
-__all__ = ["Answer", "Contest", "Noised", "Part", "Public", "change", "collected", "parts", "public"]
+__all__ = ["Answer", "Contest", "Noised", "Part", "Public", "Ranked", "change", "collected", "parts", "public"]
 
 #: key -> what is collected for it
 Answer = dict[tuple[Any, ...], tuple[Any, ...]]
@@ -40,7 +41,24 @@ class Contest:
     scale: Fraction
 
 
-Part = Noised | Contest
+@dataclass(frozen=True)
+class Ranked:
+    """Candidates of each key, of which one is shown: its score is the distance of its ranks from the wanted one."""
+
+    column: int
+    quantile: Quantile
+    scale: Fraction
+
+    def scores(self, row: tuple[Any, ...] | None) -> list[Fraction]:
+        """As the rule has them: minus max(0, q N - #{v <= c}, #{v < c} - q N)."""
+        digits = self.quantile.digits
+        packed = str(int(_value(row, self.column))).zfill(digits * len(self.quantile.candidates))
+        counts = [int(packed[i:i + digits]) for i in range(0, len(packed), digits)][::-1]
+        wanted = self.quantile.fraction * sum(counts)
+        return [-max(Fraction(0), wanted - sum(counts[:i + 1]), sum(counts[:i]) - wanted) for i in range(len(counts))]
+
+
+Part = Noised | Contest | Ranked
 
 
 @dataclass(frozen=True)
@@ -92,6 +110,9 @@ def _column(wanted: Collected, query: Query) -> str:
         argument = f"range(({argument})::float8, {wanted.low}, {wanted.high})"
     if wanted.what == "count":
         return aggregate.sql("count", argument)
+    if wanted.what == "bins":
+        edges = f"'{{{','.join(wanted.edges)}}}'::numeric[]"
+        return aggregate.sql("sum", f"('1e' || (width_bucket(({argument})::numeric, {edges}) * {wanted.digits}))::numeric")
     squared = f"({argument})::numeric * ({argument})::numeric"
     return aggregate.sql("sum", squared if wanted.what == "squares" else f"({argument})::numeric")
 
@@ -104,6 +125,8 @@ def parts(plan: Plan) -> list[list[Part]]:
 def _parts(output: Output, plan: Plan, places: Sequence[int]) -> list[Part]:
     if plan.argmax is not None:
         return [Contest(places[0], plan.argmax, plan.keys, output.scale)]
+    if output.quantile is not None:
+        return [Ranked(places[0], output.quantile, output.scale)]
     if len(places) == 1:
         return [Noised(((places[0], Fraction(1)),), output.scale)]
     assert output.low is not None and output.high is not None
@@ -125,6 +148,9 @@ def change(one: Answer, other: Answer, part: Part) -> Fraction:
     if isinstance(part, Noised):
         changed = [key for key in keys if one.get(key) != other.get(key)]
         return sum((abs(_difference(one.get(key), other.get(key), part.terms)) for key in changed), Fraction(0))
+    if isinstance(part, Ranked):
+        return sum((_apart(part.scores(one.get(key)), part.scores(other.get(key))) for key in keys if one.get(key) != other.get(key)),
+                   Fraction(0))
     # as many candidates as differ in number from those that occur have score 0 before and after
     term = ((part.column, Fraction(1)),)
     moved: dict[tuple[Any, ...], list[Fraction]] = {}
@@ -135,6 +161,12 @@ def change(one: Answer, other: Answer, part: Part) -> Fraction:
     each = len(part.candidates) // max(cells, 1)
     return sum((max(found + [Fraction(0)] * (len(found) < each)) - min(found + [Fraction(0)] * (len(found) < each))
                 for found in moved.values()), Fraction(0))
+
+
+def _apart(one: Sequence[Fraction], other: Sequence[Fraction]) -> Fraction:
+    """By how much scores move against each other."""
+    moved = [b - a for a, b in zip(one, other, strict=True)]
+    return max(moved) - min(moved)
 
 
 def _difference(a: tuple[Any, ...] | None, b: tuple[Any, ...] | None, terms: Sequence[tuple[int, Fraction]]) -> Fraction:

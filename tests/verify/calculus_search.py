@@ -109,7 +109,7 @@ class Searcher:
         self.stand = stand
         stand.engine.room.rehearses = False  # how long a query takes is no matter here
         self.rng = random.Random(seed)
-        self.grammar = grammar or Grammar(self.rng, extremes=tuple(TABLES))
+        self.grammar = grammar or Grammar(self.rng, aggregates=(*Grammar.aggregates, "quantile"), extremes=tuple(TABLES))
         self.tally = Tally()
 
     # Claims

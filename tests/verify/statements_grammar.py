@@ -118,4 +118,4 @@ class TypedGrammar(Grammar):
         value = self.typed.of(kind, below, 2)
         if call.name not in ("count", "min", "max") and kind != "interval" and self.chance(0.6):
             value = f"range(({value})::float8, 0, 10)"
-        return Agg(call.name, value)
+        return Agg(call.name, value, fraction="0.5" if call.name.startswith("percentile_") else None)
