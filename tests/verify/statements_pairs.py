@@ -161,8 +161,9 @@ class Pairs:
         """In either order, so that coming first or second cannot look like a difference."""
         order = list(SIDES)
         rng.shuffle(order)
+        turn = rng.randrange(1_000_000)
         self.tally.runs += 1
-        return {side: self.sides[side].run(scenario) for side in order}
+        return {side: self.sides[side].run(scenario, turn) for side in order}
 
     def _count(self, scenario: Scenario, runs: dict[str, Run]) -> None:
         for step, a, b in zip(scenario.steps, runs["a"], runs["b"], strict=True):

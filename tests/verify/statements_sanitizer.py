@@ -97,7 +97,7 @@ def search(stack: RunningStack, statements: int, seed: int, workers: int = 4) ->
             while outcome.statements < statements and not over():
                 scenario = (racer if number % 5 == 0 else author).write(f"{seed} {number}")
                 number += workers
-                run = side.run(scenario)
+                run = side.run(scenario, number % 1_000_000)
                 with lock:
                     outcome.add(scenario, run)
 

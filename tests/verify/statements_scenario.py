@@ -135,7 +135,8 @@ class Author:
             several = rng.sample(joins, min(len(joins), rng.choice((1, 1, 2, 3))))
             steps += [Step(f"SET {setting.name} = off") for setting in several]
         if rng.random() < 0.2:
-            steps.append(Step("SET privid.reuse = on"))
+            # of a release that no run before has made: else its noise would be the same in every run
+            steps.append(Step("SET privid.reuse = on; SET privid.epsilon = 1.{turn}"))
         if self.racing and rng.random() < 0.2:
             steps.append(Step(f"SET statement_timeout = {rng.choice((1, 5, 10, 20, 50))}"))
         return steps

@@ -35,6 +35,8 @@ class Side:
     def __init__(self, world: World, side: str) -> None:
         self.world, self.side = world, side
         self.sessions: dict[str, Connection] = {}
+        #: another in each run: digits of an epsilon with which nobody has asked before
+        self.turn = 0
 
     def session(self, who: str) -> Connection:
         connection = self.sessions.get(who)
@@ -78,10 +80,12 @@ class Side:
         if "{pid}" in text:
             text = text.replace("{pid}", str(self.sessions["main"].info.backend_pid))
         camera = camera_of(self.world.seed, self.side)
-        return text.replace("{role}", self.world.roles[self.side]).replace("{camera}", camera)
+        text = text.replace("{role}", self.world.roles[self.side]).replace("{camera}", camera)
+        return text.replace("{turn}", f"{self.turn:06}")
 
-    def run(self, scenario: Scenario) -> Run:
+    def run(self, scenario: Scenario, turn: int) -> Run:
         """All steps; afterwards the world is as it was."""
+        self.turn = turn
         seen: Run = []
         racer: threading.Thread | None = None
         self.session("main")
