@@ -254,11 +254,11 @@ PG_FUNCTION_INFO_V1(privid_total_int4_float8);
 PG_FUNCTION_INFO_V1(privid_total_int8_float8);
 PG_FUNCTION_INFO_V1(privid_total_int4_int8);
 
-/* numeric::float8 */
+/* numeric::float8; of a number that is nearly nothing 0, never -0, which a numeric does not have */
 Datum
 privid_total_float8_numeric(PG_FUNCTION_ARGS)
 {
-	RETURN_FINITE(AsDouble(PG_GETARG_DATUM(0)));
+	RETURN_FINITE(AsDouble(PG_GETARG_DATUM(0)) + 0.0);
 }
 
 /* numeric::int4 */

@@ -48,6 +48,10 @@ def test_twins_give_null_instead_of_an_error(session: Session, expression: str, 
     assert session.execute(b"SELECT " + expression.encode()).fetchone() == (value,)
 
 
+def test_no_number_becomes_a_negative_zero(session: Session) -> None:
+    assert session.execute("SELECT room.total_float8((-1e-400)::numeric)::text").fetchone() == ("0",)
+
+
 def bits(value: float | None) -> bytes | None:
     return None if value is None else struct.pack(">d", value)
 
