@@ -23,6 +23,7 @@ from .draft import Draft
 from .expressions import columns_of
 from .filters import without_chunks
 from .grouping import groups
+from .nothing import has_rows_of_nothing
 from .rules import argmax, laplace, quantile, share_epsilon
 from .rules.regions import views
 from .sources import Context
@@ -64,7 +65,8 @@ def analyse(select: Select, settings: Mapping[str, str], tables: Sequence[Table]
         derivation=_derivation(drafts, outputs, cells, release),
         hints=tuple(hints(release, cells, drafts, outputs, evaluate)), columns=tuple(columns),
         argmax=release.argmax.of if release.argmax is not None else None, costs=costs,
-        linear=release.relation.linear and all(one.linear for one in drafts) and _alike(release.relation.leaves))
+        linear=release.relation.linear and all(one.linear for one in drafts) and _alike(release.relation.leaves),
+        of_nothing=has_rows_of_nothing(select))
 
 
 def _choose(release: Release, drafts: Sequence[Draft], places: Sequence[tuple[int, ...]], cells: Cells,

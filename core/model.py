@@ -480,8 +480,10 @@ class Plan:
     costs: tuple[Cost, ...] = ()
     #: what a segment changes is in proportion to the chunks it meets (calculus §7.1, the exact rule); False is always safe
     linear: bool = False
+    #: the aggregates have rows even if no chunk is read
+    of_nothing: bool = False
 
     @property
     def reads(self) -> bool:
         """Whether the answer depends on rows at all: otherwise nothing is read, and nothing charged."""
-        return any(output.public is None for output in self.outputs) and any(use.count for use in self.uses)
+        return any(output.public is None for output in self.outputs) and (self.of_nothing or any(use.count for use in self.uses))

@@ -24,6 +24,10 @@ FREE: dict[str, list[tuple[Any, ...]] | set[tuple[Any, ...]]] = {
     "SELECT plate, v FROM {} WHERE 1 = 0": [],
     "SELECT count(*) FROM {} WHERE false": [(0,)],
     "SELECT size, count(*) FROM {} WHERE false GROUP BY 1": {("small", 0), ("large", 0)},
+    "SELECT count(*) FROM (SELECT count(*) AS n FROM {} WHERE false) q": [(1,)],
+    "SELECT count(*) FROM (SELECT count(*) AS n FROM {} WHERE chunk < '1999-01-01') q": [(1,)],
+    "SELECT k.key, count(*), count(t.v) FROM (VALUES ('a'), ('b')) k(key) LEFT JOIN {} t"
+    " ON t.plate = k.key AND t.chunk < '1999-01-01' GROUP BY 1": {("a", 1, 0), ("b", 1, 0)},
     "SELECT chunk FROM {} GROUP BY chunk": {(chunk,) for chunk in BEGIN},
     "SELECT date_trunc('minute', chunk) FROM {} WHERE flag GROUP BY 1": [(MINUTE,)],
     "SELECT size FROM {} GROUP BY 1": {("small",), ("large",)},
