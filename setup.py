@@ -1,4 +1,4 @@
-"""Installs the rooms of this repository as the Python package privid, with the C library that PostgreSQL loads."""
+"""Installs the rooms of this repository as the Python package privid, with the C libraries that PostgreSQL loads."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ HERE = Path(__file__).resolve().parent
 
 #: every room is a top-level folder; core/ is the package itself
 ROOMS = ("calculus", "cli", "engine", "fdw", "language", "ledger", "room", "sandbox", "udf", "video")
+
+#: what the served database loads, and what the engine's own PostgreSQL loads
+LIBRARIES = ("privid.so", "privid_room.so")
 
 #: what the engine needs at run time; constraints.txt names the exact versions that are tested together
 REQUIRES = ("av", "numpy", "opencv-python-headless<5", "opendp>=0.16", "psycopg[binary]>=3.2", "pyseccomp", "sqlglot")
@@ -48,7 +51,7 @@ def pg_config() -> str:
 class BuildLibrary(Command):  # type: ignore[misc]
     """Runs fdw/Makefile (PGXS) and sandbox/Makefile and, for an ordinary install, copies what was built into the package."""
 
-    description = "build the C libraries, one of them against PostgreSQL 15"
+    description = "build the C libraries, two of them against PostgreSQL 15"
     user_options = [("build-lib=", "d", "directory to build to")]  # noqa: RUF012 (setuptools' own form)
     editable_mode = False
 
@@ -67,17 +70,19 @@ class BuildLibrary(Command):  # type: ignore[misc]
             (target / "sql").mkdir(parents=True, exist_ok=True)
             (package / "sandbox").mkdir(parents=True, exist_ok=True)
             shutil.copy2(HERE / "sandbox" / "litter.so", package / "sandbox")
-            shutil.copy2(HERE / "fdw" / "privid.so", target)
+            for library in LIBRARIES:
+                shutil.copy2(HERE / "fdw" / library, target)
             for script in [HERE / "sql" / "privid.control", *sorted((HERE / "sql").glob("privid--*.sql"))]:
                 shutil.copy2(script, target / "sql")
 
     def get_source_files(self) -> list[str]:
         return [p.relative_to(HERE).as_posix()
-                for p in [HERE / "fdw" / "Makefile", *(HERE / "fdw").glob("*.[ch]"), *(HERE / "sql").glob("privid*"),
+                for p in [HERE / "fdw" / "Makefile", HERE / "fdw" / "exports.map", *(HERE / "fdw").glob("*.[ch]"),
+                          *(HERE / "sql").glob("privid*"),
                           HERE / "sandbox" / "Makefile", HERE / "sandbox" / "litter.c"] if p.exists()]
 
     def get_outputs(self) -> list[str]:
-        built = ("fdw/privid.so", "sandbox/litter.so")
+        built = (*(f"fdw/{library}" for library in LIBRARIES), "sandbox/litter.so")
         return [] if self.editable_mode else [f"{self.build_lib}/privid/{name}" for name in built]
 
     def get_output_mapping(self) -> dict[str, str]:
@@ -105,7 +110,7 @@ setup(
     python_requires=">=3.11",
     packages=sorted(rooms()),
     package_dir=rooms(),
-    package_data={"privid": ["py.typed"], "privid.fdw": ["privid.so", "sql/*"], "privid.sandbox": ["litter.so"],
+    package_data={"privid": ["py.typed"], "privid.fdw": [*LIBRARIES, "sql/*"], "privid.sandbox": ["litter.so"],
                   "privid.cli": ["*.conf"], "privid.room": ["*.sql"]},
     install_requires=list(REQUIRES),
     extras_require={"dev": list(DEVELOPMENT)},

@@ -18,7 +18,7 @@ from privid.errors import PrividError
 from privid.room.description import describe
 
 from .finding import Finding
-from .library import library_files, offered_version, postgres_build
+from .library import library_files, offered_version, postgres_build, room_library
 from .options import database_options
 from .outside import examine_server
 from .stack import Stack
@@ -75,15 +75,17 @@ def _postgres(stack: Stack) -> Iterator[Finding]:
 
 
 def _library(stack: Stack) -> Iterator[Finding]:
-    library, _ = library_files()
+    libraries = [library_files()[0], room_library()]
     offered = offered_version()
     if offered != privid.__version__:
         yield Finding("FAIL", "library", f"the extension's script is of version {offered}, this package of {privid.__version__}",
                       "Run make setup in the checkout, or install the package again.")
-    elif privid.__version__.encode() not in library.read_bytes():
-        yield Finding("FAIL", "library", f"{library} is not of version {privid.__version__}", "Run make setup in the checkout.")
-    else:
-        yield Finding("PASS", "library", f"version {offered}, {library}")
+        return
+    for library in libraries:
+        if privid.__version__.encode() in library.read_bytes():
+            yield Finding("PASS", "library", f"version {offered}, {library}")
+        else:
+            yield Finding("FAIL", "library", f"{library} is not of version {privid.__version__}", "Run make setup in the checkout.")
 
 
 def _account(stack: Stack) -> Iterator[Finding]:

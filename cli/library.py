@@ -12,12 +12,12 @@ import os
 import shutil
 from pathlib import Path
 
-from privid.postgres_build import PostgresBuild, library_files, postgres_build
+from privid.postgres_build import PostgresBuild, library_files, postgres_build, room_library
 
 from .terminal import CommandFailed
 
 __all__ = ["PostgresBuild", "copy_into", "library_files", "offered_version", "postgres_build", "prune",
-           "server_places"]
+           "room_library", "server_places"]
 
 
 def offered_version() -> str:

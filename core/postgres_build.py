@@ -11,7 +11,7 @@ from pathlib import Path
 
 from .errors import PrividError
 
-__all__ = ["PostgresBuild", "library_files", "postgres_build"]
+__all__ = ["PostgresBuild", "library_files", "postgres_build", "room_library"]
 
 _DEBIAN = Path("/usr/lib/postgresql/15/bin/pg_config")
 
@@ -51,11 +51,26 @@ def postgres_build(pg_config: str | None = None) -> PostgresBuild:
 
 
 def library_files() -> tuple[Path, list[Path]]:
-    """privid.so, and the control file with the scripts: of a checkout, or of an installed package."""
+    """What a served database needs: privid.so, and the control file with the scripts."""
+    fdw, sql = _folders()
+    return _built(fdw / "privid.so"), [sql / "privid.control", *sorted(sql.glob("privid--*.sql"))]
+
+
+def room_library() -> Path:
+    """privid_room.so, which only the engine's own PostgreSQL loads. No served database is ever given it."""
+    return _built(_folders()[0] / "privid_room.so")
+
+
+def _folders() -> tuple[Path, Path]:
+    """Where the libraries and the scripts are: of a checkout, or of an installed package."""
     package = Path(__file__).resolve().parent
     for fdw, sql in ((package / "fdw", package / "fdw" / "sql"), (package.parent / "fdw", package.parent / "sql")):
         if (sql / "privid.control").exists():
-            if not (fdw / "privid.so").exists():
-                raise PrividError("the C library is not built", hint="Run make setup in the checkout.")
-            return fdw / "privid.so", [sql / "privid.control", *sorted(sql.glob("privid--*.sql"))]
+            return fdw, sql
     raise PrividError("the extension's scripts are not installed", hint="Run make setup in the checkout.")
+
+
+def _built(library: Path) -> Path:
+    if not library.exists():
+        raise PrividError(f"the C library {library.name} is not built", hint="Run make setup in the checkout.")
+    return library

@@ -128,6 +128,27 @@ static const char *const aggregates[] = {
 	"pg_catalog.percentile_cont(float8,float8)", "pg_catalog.percentile_disc(float8,anyelement)",
 };
 
+/* The catalog's short name of a built-in type, schema.name of any other. */
+const char *
+ShortTypeName(Oid type)
+{
+	HeapTuple	tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(type));
+	Form_pg_type form;
+	const char *name;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for type %u", type);
+	form = (Form_pg_type) GETSTRUCT(tuple);
+	if (type == BOOLOID)
+		name = "boolean";
+	else if (form->typnamespace == PG_CATALOG_NAMESPACE)
+		name = pstrdup(NameStr(form->typname));
+	else
+		name = quote_qualified_identifier(get_namespace_name(form->typnamespace), NameStr(form->typname));
+	ReleaseSysCache(tuple);
+	return name;
+}
+
 /* Is the identity in the list? */
 static bool
 IsListed(const char *const *list, int length, const char *identity)

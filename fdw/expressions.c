@@ -18,15 +18,6 @@
 #include "utils/lsyscache.h"
 #include "utils/typcache.h"
 
-/* Cursor position for errposition(), from a byte offset. */
-int
-CharacterPosition(const char *source, int location)
-{
-	if (location < 0 || source == NULL || location > strlen(source))
-		return 0;
-	return pg_mbstrlen_with_len(source, location) + 1;
-}
-
 /* Raise what kept a level from being a release. */
 void
 RaiseRefusal(const Refusal *refusal, const char *source)

@@ -13,7 +13,7 @@
  * Aumasson and Bernstein describe it. What is equal has the same hash, within
  * an operator family also across types.
  */
-#include "privid.h"
+#include "shared.h"
 
 #include <math.h>
 
@@ -47,6 +47,7 @@ MakeKey(void)
 		c = ROTATE(c, 32); \
 	} while (0)
 
+/* The hash of so many bytes. */
 static Datum
 HashBytes(const void *bytes, size_t length)
 {
@@ -91,6 +92,7 @@ HashWhole(int64 value)
 	return HashBytes(&value, sizeof(value));
 }
 
+/* Of numbers that float8 equates. */
 static Datum
 HashFloat(float8 value)
 {
@@ -101,15 +103,57 @@ HashFloat(float8 value)
 	return HashBytes(&value, sizeof(value));
 }
 
+/* value is the argument; hash its hash */
+#define KEYED(name, type, argument, hash) \
+PG_FUNCTION_INFO_V1(name); \
+Datum \
+name(PG_FUNCTION_ARGS) \
+{ \
+	type		value = argument(0); \
+\
+	PG_RETURN_DATUM(hash); \
+}
+
+/* A string, or a name, which is compared with texts in one family. */
+static Datum
+HashString(const char *value)
+{
+	return HashBytes(value, strlen(value));
+}
+
+/* 1.0 equals 1.00 */
+static Datum
+HashNumeric(Numeric value)
+{
+	char	   *digits = numeric_normalize(value);
+	Datum		hash = HashString(digits);
+
+	pfree(digits);
+	return hash;
+}
+
+/* A month is 30 days and a day 24 hours, as interval_eq has it. */
+static Datum
+HashInterval(Interval *value)
+{
+	INT128		span = int64_to_int128(value->time);
+
+	int128_add_int64_mul_int64(&span, (int64) value->month * DAYS_PER_MONTH + value->day, USECS_PER_DAY);
+	return HashBytes(&span, sizeof(span));
+}
+
+KEYED(privid_keyed_name, Name, PG_GETARG_NAME, HashString(NameStr(*value)))
+KEYED(privid_keyed_float4, float4, PG_GETARG_FLOAT4, HashFloat(value))
+KEYED(privid_keyed_float8, float8, PG_GETARG_FLOAT8, HashFloat(value))
+KEYED(privid_keyed_int2, int16, PG_GETARG_INT16, HashWhole(value))
+/* also date */
+KEYED(privid_keyed_int4, int32, PG_GETARG_INT32, HashWhole(value))
+/* also timestamp, timestamptz and time */
+KEYED(privid_keyed_int8, int64, PG_GETARG_INT64, HashWhole(value))
+KEYED(privid_keyed_numeric, Numeric, PG_GETARG_NUMERIC, HashNumeric(value))
+KEYED(privid_keyed_interval, Interval *, PG_GETARG_INTERVAL_P, HashInterval(value))
+
 PG_FUNCTION_INFO_V1(privid_keyed_text);
-PG_FUNCTION_INFO_V1(privid_keyed_name);
-PG_FUNCTION_INFO_V1(privid_keyed_float4);
-PG_FUNCTION_INFO_V1(privid_keyed_float8);
-PG_FUNCTION_INFO_V1(privid_keyed_int2);
-PG_FUNCTION_INFO_V1(privid_keyed_int4);
-PG_FUNCTION_INFO_V1(privid_keyed_int8);
-PG_FUNCTION_INFO_V1(privid_keyed_numeric);
-PG_FUNCTION_INFO_V1(privid_keyed_interval);
 
 /* Texts are equal if their bytes are, in every collation that a database can have. */
 Datum
@@ -120,67 +164,4 @@ privid_keyed_text(PG_FUNCTION_ARGS)
 
 	PG_FREE_IF_COPY(value, 0);
 	PG_RETURN_DATUM(hash);
-}
-
-/* A name is compared with a text in one family. */
-Datum
-privid_keyed_name(PG_FUNCTION_ARGS)
-{
-	char	   *value = NameStr(*PG_GETARG_NAME(0));
-
-	PG_RETURN_DATUM(HashBytes(value, strlen(value)));
-}
-
-Datum
-privid_keyed_float4(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_DATUM(HashFloat((float8) PG_GETARG_FLOAT4(0)));
-}
-
-Datum
-privid_keyed_float8(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_DATUM(HashFloat(PG_GETARG_FLOAT8(0)));
-}
-
-Datum
-privid_keyed_int2(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_DATUM(HashWhole(PG_GETARG_INT16(0)));
-}
-
-/* also date */
-Datum
-privid_keyed_int4(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_DATUM(HashWhole(PG_GETARG_INT32(0)));
-}
-
-/* also timestamp, timestamptz and time */
-Datum
-privid_keyed_int8(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_DATUM(HashWhole(PG_GETARG_INT64(0)));
-}
-
-/* 1.0 equals 1.00 */
-Datum
-privid_keyed_numeric(PG_FUNCTION_ARGS)
-{
-	char	   *value = numeric_normalize(PG_GETARG_NUMERIC(0));
-	Datum		hash = HashBytes(value, strlen(value));
-
-	pfree(value);
-	PG_RETURN_DATUM(hash);
-}
-
-/* A month is 30 days and a day 24 hours, as interval_eq has it. */
-Datum
-privid_keyed_interval(PG_FUNCTION_ARGS)
-{
-	Interval   *value = PG_GETARG_INTERVAL_P(0);
-	INT128		span = int64_to_int128(value->time);
-
-	int128_add_int64_mul_int64(&span, (int64) value->month * DAYS_PER_MONTH + value->day, USECS_PER_DAY);
-	PG_RETURN_DATUM(HashBytes(&span, sizeof(span)));
 }

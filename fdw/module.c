@@ -17,7 +17,6 @@ PG_MODULE_MAGIC;
 double		privid_epsilon = 0.1;
 bool		privid_reuse = true;
 bool		privid_raw = false;
-bool		privid_room = false;
 int			privid_allowance = 10000;
 char	   *privid_socket = NULL;
 bool		privid_preloaded = false;
@@ -85,18 +84,11 @@ _PG_init(void)
 							   "The Unix socket of the engine.",
 							   NULL, &privid_socket, "",
 							   PGC_SIGHUP, GUC_SUPERUSER_ONLY, NULL, NULL, NULL);
-	if (process_shared_preload_libraries_in_progress)
-		DefineCustomBoolVariable("privid.room",
-								 "This server is the engine's own, in which releases are computed.",
-								 NULL, &privid_room, false,
-								 PGC_POSTMASTER, GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_AUTO_FILE, NULL, NULL, NULL);
 	MarkGUCPrefixReserved("privid");
 
 	if (!process_shared_preload_libraries_in_progress)
 		return;
 	privid_preloaded = true;
-	if (privid_room)
-		return;
 	InstallPlannerHook();
 	InstallReleaseScan();
 	InstallUtilityHook();

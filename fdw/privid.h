@@ -1,46 +1,32 @@
 /*
- * privid.h: what the files of the library share.
+ * privid.h: what the files of the served database's library share.
  *
  * A statement walks forward: hook.c (planner hook) -> levels.c (which level is
  * the release) -> split.c (the release and what stays ordinary SQL) ->
  * release.c (custom scan) -> request.c, concrete.c, serialise.c,
  * expressions.c, public.c (what the engine is asked) -> client.c -> back to
  * release.c with the answer. Rows of a camera never enter this process, but
- * for an owner who asked for them (raw.c, scan.c, rows.c) and in the engine's
- * own PostgreSQL, the room.
+ * for an owner who asked for them (raw.c, owner.c, scan.c, rows.c).
  */
 #ifndef PRIVID_H
 #define PRIVID_H
 
-#include "postgres.h"
+#include "shared.h"
 
-#include "compat.h"
 #include "foreign/foreign.h"
-#include "lib/stringinfo.h"
-#include "nodes/execnodes.h"
 #include "nodes/parsenodes.h"
-#include "nodes/pathnodes.h"
 #include "utils/guc.h"
-
-#define PRIVID_VERSION "0.4.0"
-#define PRIVID_PROTOCOL 2
 
 /* SQLSTATEs of our own class; docs/errors.md explains each */
 #define ERRCODE_PRIVID_RAW_ROWS			MAKE_SQLSTATE('P', 'V', '0', '0', '1')
 #define ERRCODE_PRIVID_NO_RULE			MAKE_SQLSTATE('P', 'V', '0', '0', '2')
-#define ERRCODE_PRIVID_ENGINE			MAKE_SQLSTATE('P', 'V', '0', '0', '4')
-#define ERRCODE_PRIVID_NOT_PRELOADED	MAKE_SQLSTATE('P', 'V', '0', '0', '5')
 
 /* module.c: settings */
 extern double privid_epsilon;
 extern bool privid_reuse;
 extern bool privid_raw;
-extern bool privid_room;
 extern int	privid_allowance;
-extern char *privid_socket;
 extern bool privid_preloaded;
-
-extern void CheckPreloaded(void);
 
 /* allowed.c: what may be evaluated on rows */
 extern bool FindAllowedFunction(Oid funcid, char **identity);
@@ -51,18 +37,8 @@ extern bool MayCall(Oid funcid, char **identity);
 extern bool IsPlainType(Oid type);
 extern bool IsBuiltin(Oid funcid);
 extern bool IsOurs(Oid funcid);
-extern Oid	ReleaseFunction(void);
-
-/* text.c: JSON out and in */
-extern void AppendJsonKey(StringInfo out, const char *key);
-extern void AppendJsonString(StringInfo out, const char *key, const char *value);
-extern void AppendJsonInt(StringInfo out, const char *key, int64 value);
-extern void AppendJsonBool(StringInfo out, const char *key, bool value);
 extern const char *ShortTypeName(Oid type);
-extern text *JsonField(text *object, const char *key);
-extern char *JsonFieldString(text *object, const char *key);
-extern char *JsonElementString(text *array, int index);
-extern int	JsonFieldInt(text *object, const char *key, int otherwise);
+extern Oid	ReleaseFunction(void);
 
 /* describe.c: tables and servers as the engine sees them */
 extern bool IsPrividTable(Oid relid);
@@ -85,7 +61,6 @@ typedef struct Refusal
 } Refusal;
 
 extern void RaiseRefusal(const Refusal *refusal, const char *source) pg_attribute_noreturn();
-extern int	CharacterPosition(const char *source, int location);
 
 /* hook.c */
 typedef struct Statement
@@ -162,17 +137,7 @@ struct ExplainState;
 extern void ExplainRelease(List *release, ParamListInfo params, const char *source, struct ExplainState *es);
 
 /* client.c: the source is the statement that the engine's positions refer to */
-typedef struct RowStream RowStream;
 extern text *Ask(char type, const char *body, char expected, const char *source);
 extern bool TryAsk(char type, const char *body, char expected, text **reply);
-extern RowStream *OpenStream(void);
-extern text *AskStream(RowStream *stream, char type, const char *body, char expected);
-extern void AskRows(RowStream *stream, const char *body);
-extern bool NextRows(RowStream *stream, StringInfo message);
-
-/* rows.c: blocks of rows from the engine */
-typedef struct RowReader RowReader;
-extern RowReader *MakeRowReader(Relation rel, RowStream *stream);
-extern bool NextRow(RowReader *reader, TupleTableSlot *slot);
 
 #endif

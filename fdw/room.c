@@ -1,156 +1,96 @@
 /*
- * room.c: what only the engine's own PostgreSQL (the room) needs.
+ * room.c: the library of the engine's own PostgreSQL, the room.
  *
- * Aggregates over float8 that cannot raise. They compute what PostgreSQL's own
- * do, with the same operations in the same order (the Youngs-Cramer algorithm
- * of float8_accum for all but the sum), but look at the state only at the end:
- * what overflowed on the way, or was not finite from the beginning, can never
- * become finite again, so that one look is enough. Where PostgreSQL's
- * aggregate would raise, or give NaN or an infinity, these give NULL.
- *
- * And ballast: a function that keeps a core busy until a given moment, so that
- * the load of the machine does not tell how long a query took.
+ * It makes the scans of foreign tables that name a handle, under which the
+ * engine gives rows out; nobody but the engine has a session here. What a
+ * release evaluates is in total.c, aggregates.c, keyed.c and range.c. And
+ * there is ballast: a function that keeps a core busy until a given moment, so
+ * that the load of the machine does not tell how long a query took.
  */
-#include "privid.h"
+#include "shared.h"
 
-#include <math.h>
 #include <time.h>
 
+#include "commands/defrem.h"
 #include "fmgr.h"
+#include "foreign/foreign.h"
 #include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
 
-/* What float8_accum keeps: how many values, their sum, and the squares of their differences from the mean. */
-typedef struct Moments
-{
-	double		n;
-	double		sx;
-	double		sxx;
-} Moments;
+PG_MODULE_MAGIC;
 
-PG_FUNCTION_INFO_V1(privid_total_sum_step);
-PG_FUNCTION_INFO_V1(privid_total_sum_end);
-PG_FUNCTION_INFO_V1(privid_total_moments_step);
-PG_FUNCTION_INFO_V1(privid_total_avg_end);
-PG_FUNCTION_INFO_V1(privid_total_var_pop_end);
-PG_FUNCTION_INFO_V1(privid_total_var_samp_end);
-PG_FUNCTION_INFO_V1(privid_total_stddev_pop_end);
-PG_FUNCTION_INFO_V1(privid_total_stddev_samp_end);
+char	   *privid_socket = NULL;
+static bool preloaded = false;
+
+void		_PG_init(void);
+
 PG_FUNCTION_INFO_V1(privid_spin);
 
-/* Add a value to a sum; too large a sum becomes infinite and stays so, or turns into NaN. */
-Datum
-privid_total_sum_step(PG_FUNCTION_ARGS)
+/* The one setting. In a server that did not start with this library there is none, and nothing is scanned. */
+void
+_PG_init(void)
 {
-	PG_RETURN_FLOAT8(PG_GETARG_FLOAT8(0) + PG_GETARG_FLOAT8(1));
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+	preloaded = true;
+	DefineCustomStringVariable("privid.socket",
+							   "The Unix socket of the engine.",
+							   NULL, &privid_socket, "",
+							   PGC_SIGHUP, GUC_SUPERUSER_ONLY, NULL, NULL, NULL);
+	MarkGUCPrefixReserved("privid");
 }
 
-/* The sum, or NULL where it is not finite. */
-Datum
-privid_total_sum_end(PG_FUNCTION_ARGS)
+/* Only the room preloads this library. */
+void
+CheckPreloaded(void)
 {
-	double		sum = PG_GETARG_FLOAT8(0);
-
-	if (!isfinite(sum))
-		PG_RETURN_NULL();
-	PG_RETURN_FLOAT8(sum);
+	if (!preloaded)
+		ereport(ERROR,
+				(errcode(ERRCODE_PRIVID_NOT_PRELOADED),
+				 errmsg("library \"privid_room\" is for the engine's own server")));
 }
 
-/* Take one value in, as float8_accum does, and pass over NULLs. The state lives as long as its group. */
-Datum
-privid_total_moments_step(PG_FUNCTION_ARGS)
+/* An option of a foreign table of the room; NULL if it has none of that name. */
+static char *
+RoomOption(Oid relid, const char *name)
 {
-	MemoryContext group;
-	Moments    *state = PG_ARGISNULL(0) ? NULL : (Moments *) PG_GETARG_POINTER(0);
-	double		before,
-				value,
-				difference;
+	ListCell   *lc;
 
-	if (!AggCheckCallContext(fcinfo, &group))
-		elog(ERROR, "aggregate function called in non-aggregate context");
-	if (state == NULL)
-		state = MemoryContextAllocZero(group, sizeof(Moments));
-	if (PG_ARGISNULL(1))
-		PG_RETURN_POINTER(state);
-
-	value = PG_GETARG_FLOAT8(1);
-	before = state->n;
-	state->n += 1.0;
-	state->sx += value;
-	if (before > 0.0)
-	{
-		difference = value * state->n - state->sx;
-		state->sxx += difference * difference / (state->n * before);
-	}
-	PG_RETURN_POINTER(state);
+	foreach(lc, GetForeignTable(relid)->options)
+		if (strcmp(lfirst_node(DefElem, lc)->defname, name) == 0)
+			return defGetString(lfirst_node(DefElem, lc));
+	return NULL;
 }
 
-/* The state of an aggregate that has an answer: enough values, and none that was not finite. Else NULL. */
-static Moments *
-Answerable(FunctionCallInfo fcinfo, double least)
+/* How many rows the table can have is public, and written on it. */
+double
+PlanScan(PlannerInfo *root, RelOptInfo *baserel, Oid relid)
 {
-	Moments    *state = PG_ARGISNULL(0) ? NULL : (Moments *) PG_GETARG_POINTER(0);
+	char	   *most = RoomOption(relid, "rows");
 
-	if (state == NULL || state->n < least || !isfinite(state->sx) || !isfinite(state->sxx))
-		return NULL;
-	return state;
+	return most ? Max(strtod(most, NULL), 1) : 1000;
 }
 
-/*
- * avg(float8). PostgreSQL's raises also where only the squares overflow, which
- * it does not need; so this is NULL there, too.
- */
-Datum
-privid_total_avg_end(PG_FUNCTION_ARGS)
+/* Whoever has a session in the room may scan. */
+bool
+BeginScan(Oid relid, const char *source)
 {
-	Moments    *state = Answerable(fcinfo, 1.0);
-
-	if (state == NULL)
-		PG_RETURN_NULL();
-	PG_RETURN_FLOAT8(state->sx / state->n);
+	return false;
 }
 
-/* var_pop(float8) */
-Datum
-privid_total_var_pop_end(PG_FUNCTION_ARGS)
+/* And fetch. */
+void
+CheckFetch(Oid relid, bool declared, const char *source)
 {
-	Moments    *state = Answerable(fcinfo, 1.0);
-
-	if (state == NULL)
-		PG_RETURN_NULL();
-	PG_RETURN_FLOAT8(state->sxx / state->n);
 }
 
-/* var_samp(float8), which is also variance(float8) */
-Datum
-privid_total_var_samp_end(PG_FUNCTION_ARGS)
+/* Which rows: the handle of this release, and the table's number there. */
+void
+AppendScan(StringInfo out, Oid relid, RowStream *stream)
 {
-	Moments    *state = Answerable(fcinfo, 2.0);
-
-	if (state == NULL)
-		PG_RETURN_NULL();
-	PG_RETURN_FLOAT8(state->sxx / (state->n - 1.0));
-}
-
-/* stddev_pop(float8) */
-Datum
-privid_total_stddev_pop_end(PG_FUNCTION_ARGS)
-{
-	Moments    *state = Answerable(fcinfo, 1.0);
-
-	if (state == NULL)
-		PG_RETURN_NULL();
-	PG_RETURN_FLOAT8(sqrt(state->sxx / state->n));
-}
-
-/* stddev_samp(float8), which is also stddev(float8) */
-Datum
-privid_total_stddev_samp_end(PG_FUNCTION_ARGS)
-{
-	Moments    *state = Answerable(fcinfo, 2.0);
-
-	if (state == NULL)
-		PG_RETURN_NULL();
-	PG_RETURN_FLOAT8(sqrt(state->sxx / (state->n - 1.0)));
+	AppendJsonString(out, "handle", RoomOption(relid, "handle"));
+	AppendJsonInt(out, "table", pg_strtoint32(RoomOption(relid, "number")));
 }
 
 /* Keep a core busy until the monotonic clock, in nanoseconds, reaches a moment. */

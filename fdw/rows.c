@@ -4,8 +4,9 @@
  * A block holds one chunk's rows column by column (docs/protocol.md). Nothing
  * is copied until a row is asked for, except text, which needs its header.
  * One message is held at a time; its layout is checked once, when it arrives.
+ * Both libraries have it.
  */
-#include "privid.h"
+#include "shared.h"
 
 #include "access/genam.h"
 #include "access/htup_details.h"

@@ -1,22 +1,17 @@
 /*
- * scan.c: the foreign-data wrapper.
- *
- * Its scans have two users. In the room, the engine's own PostgreSQL, a foreign
- * table names a handle under which the engine gives rows out. In the served
- * database a scan is for the owner of the camera who asked for raw rows, and
- * for nobody else, whatever the planner hook let through.
+ * scan.c: the foreign-data wrapper. Both libraries have it; who may scan what
+ * is said by owner.c in the served database and by room.c in the room.
  */
-#include "privid.h"
+#include "shared.h"
 
-#include "commands/defrem.h"
 #include "commands/explain.h"
 #include "executor/executor.h"
 #include "foreign/fdwapi.h"
+#include "foreign/foreign.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/planmain.h"
 #include "optimizer/restrictinfo.h"
-#include "parser/parsetree.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -32,28 +27,11 @@ typedef struct CameraScan
 	bool		declared;		/* of a cursor */
 } CameraScan;
 
-/* An option of a foreign table of the room; NULL if it has none of that name. */
-static char *
-RoomOption(Oid relid, const char *name)
-{
-	ListCell   *lc;
-
-	foreach(lc, GetForeignTable(relid)->options)
-		if (strcmp(lfirst_node(DefElem, lc)->defname, name) == 0)
-			return defGetString(lfirst_node(DefElem, lc));
-	return NULL;
-}
-
 /* Estimates are made of nothing that a video could change. */
 static void
 prividGetForeignRelSize(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 {
-	char	   *most = privid_room ? RoomOption(foreigntableid, "rows") : NULL;
-
-	CheckPreloaded();
-	if (!privid_room && !IsApproved(planner_rt_fetch(baserel->relid, root)))
-		RefuseRaw(foreigntableid);
-	baserel->rows = baserel->tuples = most ? Max(strtod(most, NULL), 1) : 1000;
+	baserel->rows = baserel->tuples = PlanScan(root, baserel, foreigntableid);
 }
 
 /* The only path. */
@@ -78,45 +56,22 @@ prividGetForeignPlan(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid,
 static void
 prividBeginForeignScan(ForeignScanState *node, int eflags)
 {
-	Oid			relid = RelationGetRelid(node->ss.ss_currentRelation);
-	CameraScan *state;
+	CameraScan *state = node->fdw_state = palloc0(sizeof(CameraScan));
 
-	if (!privid_room)
-		CheckRawScan(relid, node->ss.ps.state->es_sourceText);
-	state = node->fdw_state = palloc0(sizeof(CameraScan));
+	state->declared = BeginScan(RelationGetRelid(node->ss.ss_currentRelation), node->ss.ps.state->es_sourceText);
 	state->memory = AllocSetContextCreate(node->ss.ps.state->es_query_cxt, "privid scan", ALLOCSET_DEFAULT_SIZES);
-	state->declared = !privid_room && IsDeclared(relid);
-}
-
-/* A handle for raw rows of one table; the engine hears only of tables that CheckRawScan passed. */
-static char *
-RawHandle(RowStream *stream, Oid relid)
-{
-	StringInfoData out;
-
-	initStringInfo(&out);
-	appendStringInfoChar(&out, '{');
-	AppendJsonKey(&out, "tables");
-	appendStringInfoChar(&out, '[');
-	AppendTable(&out, relid);
-	appendStringInfoChar(&out, ']');
-	AppendSettings(&out);
-	appendStringInfoChar(&out, '}');
-	return JsonFieldString(AskStream(stream, 'W', out.data, 'r'), "handle");
 }
 
 /* Ask the engine for the rows of this scan, on a connection of its own. */
 static RowReader *
 BeginRows(Relation rel)
 {
-	Oid			relid = RelationGetRelid(rel);
 	RowStream  *stream = OpenStream();
 	StringInfoData out;
 
 	initStringInfo(&out);
 	appendStringInfoChar(&out, '{');
-	AppendJsonString(&out, "handle", privid_room ? RoomOption(relid, "handle") : RawHandle(stream, relid));
-	AppendJsonInt(&out, "table", privid_room ? pg_strtoint32(RoomOption(relid, "number")) : 0);
+	AppendScan(&out, RelationGetRelid(rel), stream);
 	appendStringInfoChar(&out, '}');
 	AskRows(stream, out.data);
 	return MakeRowReader(rel, stream);
@@ -129,8 +84,7 @@ prividIterateForeignScan(ForeignScanState *node)
 	CameraScan *state = node->fdw_state;
 	TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
 
-	if (!privid_room)
-		CheckRawFetch(RelationGetRelid(node->ss.ss_currentRelation), state->declared, node->ss.ps.state->es_sourceText);
+	CheckFetch(RelationGetRelid(node->ss.ss_currentRelation), state->declared, node->ss.ps.state->es_sourceText);
 	if (state->reader == NULL)
 	{
 		MemoryContext caller = MemoryContextSwitchTo(state->memory);

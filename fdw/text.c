@@ -1,15 +1,12 @@
 /*
- * text.c: writing JSON for the engine and reading its answers.
+ * text.c: writing JSON for the engine and reading its answers. Both libraries have it.
  */
-#include "privid.h"
+#include "shared.h"
 
-#include "catalog/pg_namespace.h"
-#include "catalog/pg_type.h"
 #include "fmgr.h"
+#include "mb/pg_wchar.h"
 #include "utils/builtins.h"
 #include "utils/json.h"
-#include "utils/lsyscache.h"
-#include "utils/syscache.h"
 
 /* Append "key": with a comma before it unless it opens its object. */
 void
@@ -49,27 +46,6 @@ AppendJsonBool(StringInfo out, const char *key, bool value)
 {
 	AppendJsonKey(out, key);
 	appendStringInfoString(out, value ? "true" : "false");
-}
-
-/* The catalog's short name of a built-in type, schema.name of any other. */
-const char *
-ShortTypeName(Oid type)
-{
-	HeapTuple	tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(type));
-	Form_pg_type form;
-	const char *name;
-
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for type %u", type);
-	form = (Form_pg_type) GETSTRUCT(tuple);
-	if (type == BOOLOID)
-		name = "boolean";
-	else if (form->typnamespace == PG_CATALOG_NAMESPACE)
-		name = pstrdup(NameStr(form->typname));
-	else
-		name = quote_qualified_identifier(get_namespace_name(form->typnamespace), NameStr(form->typname));
-	ReleaseSysCache(tuple);
-	return name;
 }
 
 /* Call one of PostgreSQL's json functions; NULL when it answers NULL. */
@@ -126,4 +102,13 @@ JsonFieldInt(text *object, const char *key, int otherwise)
 	char	   *value = JsonFieldString(object, key);
 
 	return value ? pg_strtoint32(value) : otherwise;
+}
+
+/* Cursor position for errposition(), from a byte offset. */
+int
+CharacterPosition(const char *source, int location)
+{
+	if (location < 0 || source == NULL || location > strlen(source))
+		return 0;
+	return pg_mbstrlen_with_len(source, location) + 1;
 }

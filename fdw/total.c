@@ -1,8 +1,8 @@
 /*
  * total.c: versions of PostgreSQL's functions that never raise.
  *
- * A release evaluates these where the original could raise on some value that
- * a program may output (concrete.c puts them there, allowed.c says which).
+ * The room evaluates these where the original could raise on some value that
+ * a program may output (calculus/twins.py says which).
  * Where the original gives a finite value, so do these, and the same one; where
  * it would raise they give NULL. Bounds keep values from growing step by step
  * until memory fails or a step takes for ever: numbers of type numeric beyond
@@ -10,7 +10,7 @@
  * text is cut at MAX_TEXT (room/sizes.py knows them). They depend on their
  * arguments alone.
  */
-#include "privid.h"
+#include "shared.h"
 
 #include <math.h>
 

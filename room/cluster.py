@@ -14,7 +14,7 @@ import psycopg
 from psycopg import sql
 
 from privid.errors import PrividError
-from privid.postgres_build import library_files, postgres_build
+from privid.postgres_build import postgres_build, room_library
 
 from .facts import Connection, Facts
 from .place import Place
@@ -25,7 +25,7 @@ from .user import ENVIRONMENT, step_down
 __all__ = ["Cluster", "make_pristine", "next_cluster", "open_session"]
 
 _PRISTINE = "pristine"
-_LIBRARY = "privid.so"
+_LIBRARY = "privid_room.so"
 #: the socket of the engine, as seen from a data directory: it stays when the server is replaced
 _ENGINE_SOCKET = "../engine.sock"
 _START, _PATIENCE = 30.0, 2.0
@@ -44,7 +44,7 @@ def make_pristine(place: Place, facts: Facts, connections: int) -> None:
 
     All others are copies of it.
     """
-    _write(place, _LIBRARY, library_files()[0].read_bytes())
+    _write(place, _LIBRARY, room_library().read_bytes())
     provider = [f"--locale-provider={facts.provider}"]
     if facts.provider == "icu":
         provider += [f"--icu-locale={facts.icu_locale}"]

@@ -1,6 +1,6 @@
 """The room's directory: closed to all but its user, locked while in use, empty whenever an engine begins.
 
-It holds a copy of the library, the socket on which the engine waits for the room's scans, a cluster
+It holds a copy of privid_room.so, the socket on which the engine waits for the room's scans, a cluster
 that nobody has used ("pristine"), and the data directory of the server that runs ("pg-1", then "pg-2"
 when that had to be replaced, and so on). All of it goes when the engine ends; what a killed engine left
 goes when the next one begins.

@@ -1,5 +1,5 @@
 -- What the room's database gets once, after initdb. MODULE_PATHNAME becomes the path of the room's own
--- copy of privid.so.
+-- copy of privid_room.so.
 --
 -- The names are those that the inner query of a release is written with: everything is in schema room,
 -- which is in no search path.

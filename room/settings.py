@@ -102,9 +102,8 @@ def server_settings(library: Path, engine_socket: str, connections: int) -> dict
         "max_connections": str(connections),
         "superuser_reserved_connections": "0",
         "cluster_name": "privid room",
-        # our library, which alone knows what a foreign table of the room reads
+        # the library that is made for this server, which alone knows what a foreign table of the room reads
         "shared_preload_libraries": '"' + str(library).replace('"', '""') + '"',
-        "privid.room": "on",
         "privid.socket": engine_socket,
         # nothing needs to last
         "fsync": "off",

@@ -76,19 +76,7 @@ CREATE FUNCTION public.range(value float8, low float8, high float8) RETURNS nume
   AS 'MODULE_PATHNAME', 'privid_range' LANGUAGE C IMMUTABLE PARALLEL SAFE CALLED ON NULL INPUT;
 COMMENT ON FUNCTION public.range(float8, float8, float8) IS 'same as privid.range';
 
--- Total arithmetic: what would raise gives NULL. The library puts these where an expression reads what an executable wrote.
-CREATE FUNCTION privid.total_add(float8, float8) RETURNS float8
-  AS 'MODULE_PATHNAME', 'privid_total_add' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-CREATE FUNCTION privid.total_sub(float8, float8) RETURNS float8
-  AS 'MODULE_PATHNAME', 'privid_total_sub' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-CREATE FUNCTION privid.total_mul(float8, float8) RETURNS float8
-  AS 'MODULE_PATHNAME', 'privid_total_mul' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-CREATE FUNCTION privid.total_div(float8, float8) RETURNS float8
-  AS 'MODULE_PATHNAME', 'privid_total_div' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION privid.total_add(float8, float8) IS 'addition that never raises';
-COMMENT ON FUNCTION privid.total_sub(float8, float8) IS 'subtraction that never raises';
-COMMENT ON FUNCTION privid.total_mul(float8, float8) IS 'multiplication that never raises';
-COMMENT ON FUNCTION privid.total_div(float8, float8) IS 'division that never raises';
+-- Version 0.1.0 made total arithmetic here. The library has none any more, and 0.4.0 drops what an earlier library had.
 
 -- ---------------------------------------------------------------------------------------------------------------------
 -- Bins of time, reachable with and without the schema's name

@@ -20,6 +20,7 @@ from psycopg import sql
 from privid.cli.daemon import Engine
 from privid.cli.layout import Layout
 from privid.cli.processes import wait_until
+from privid.postgres_build import room_library
 from tests.guard import guarded
 
 Rows = list[tuple[Any, ...]]
@@ -43,6 +44,15 @@ def run_privid(*arguments: str | Path, check: bool = True, command: Sequence[str
                           capture_output=True, text=True, timeout=120, **popen)
     assert not check or done.returncode == 0, f"privid {arguments}: {done.stdout}{done.stderr}"
     return done
+
+
+def copy_room_library(folder: Path) -> str:
+    """privid_room.so where a test's PostgreSQL can read it, whoever that runs as."""
+    place = folder / "privid_room.so"
+    if not place.exists():
+        place.write_bytes(room_library().read_bytes())
+        place.chmod(0o644)
+    return str(place)
 
 
 def write_video(path: Path, levels: Sequence[int], fps: int = 10, width: int = 64, height: int = 48) -> Path:

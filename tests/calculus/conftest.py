@@ -15,8 +15,8 @@ import psycopg
 import pytest
 
 from privid.model import Evaluate, Key, Span, Table
-from privid.postgres_build import library_files
 from privid.quantities import PG_EPOCH
+from tests.conftest import copy_room_library
 
 BIN = Path("/usr/lib/postgresql/15/bin")
 ROOM = Path(__file__).resolve().parents[2] / "room" / "room.sql"
@@ -35,15 +35,14 @@ def connection() -> Iterator[psycopg.Connection[tuple[object, ...]]]:
                               text=True, env={"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"})
         assert done.returncode == 0, done.stdout + done.stderr
 
+    library = copy_room_library(directory)
     try:
         run("initdb", "-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8")
         run("pg_ctl", "-w", "-s", "-l", str(directory / "log"), "-o", f"-k {directory} -c listen_addresses= -c fsync=off", "start")
         try:
             with psycopg.connect(f"host={directory} dbname=postgres user=postgres", autocommit=True) as connection:
                 connection.execute("SET TimeZone = 'UTC'")
-                library = directory / "privid.so"
-                shutil.copyfile(library_files()[0], library)
-                connection.execute(ROOM.read_text().replace("MODULE_PATHNAME", str(library)).encode())
+                connection.execute(ROOM.read_text().replace("MODULE_PATHNAME", library).encode())
                 # a hostile path: what the calculus writes must not depend on it
                 connection.execute("SET search_path = nowhere")
                 yield connection

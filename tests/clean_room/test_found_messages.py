@@ -11,8 +11,10 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg import sql
 
-from tests.conftest import REPOSITORY
+from privid.postgres_build import room_library
+from tests.conftest import REPOSITORY, copy_room_library
 
 from .pair import Pair
 
@@ -183,21 +185,56 @@ def test_merge_with_a_release_is_answered_or_refused(pair: Pair, source: str) ->
             assert seen.error is None or refused, seen
 
 
-def test_the_library_exports_only_names_of_its_own(pair: Pair) -> None:
+def exported(library: str | Path) -> list[str]:
+    command = ["nm", "-D", "--defined-only", str(library)]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return [line.split()[-1] for line in listed.splitlines()]
+
+
+def of_the_room(names: list[str]) -> list[str]:
+    return [name for name in names if re.search(r"privid_(total|keyed|spin)", name)]
+
+
+def test_the_libraries_export_only_names_of_their_own(pair: Pair) -> None:
+    """And the one that an analyst's backend has nothing of what the room evaluates."""
     with pair.stack.connect() as connection:
         connection.execute("SELECT privid.library_version()")
         maps = Path(f"/proc/{connection.info.backend_pid}/maps").read_text()
     libraries = {
         line.split(maxsplit=5)[5] for line in maps.splitlines() if line.endswith("/privid.so")
     }
-    assert len(libraries) == 1
-    listed = subprocess.run(
-        ["nm", "-D", "--defined-only", libraries.pop()], capture_output=True, text=True, check=True
-    ).stdout
-    names = [line.split()[-1] for line in listed.splitlines()]
-    assert "Pg_magic_func" in names
-    assert [
-        name
-        for name in names
-        if not re.fullmatch(r"privid_\w+|pg_finfo_privid_\w+|Pg_magic_func|_PG_init", name)
-    ] == []
+    assert len(libraries) == 1 and "privid_room" not in maps
+    loaded = libraries.pop()
+    for library in (loaded, room_library()):
+        names = exported(library)
+        assert "Pg_magic_func" in names
+        assert [
+            name
+            for name in names
+            if not re.fullmatch(r"privid_\w+|pg_finfo_privid_\w+|Pg_magic_func|_PG_init", name)
+        ] == []
+    assert of_the_room(exported(loaded)) == []
+    assert len(of_the_room(exported(room_library()))) > 100
+
+
+def test_a_served_database_cannot_scan_with_the_rooms_library(
+    pair: Pair, reachable_directory: Path
+) -> None:
+    """Whoever it is that loads it there: only a server that preloads it scans with it."""
+    library = sql.Literal(copy_room_library(reachable_directory))
+    with pair.stack.connect("privid") as connection, connection.transaction(force_rollback=True):
+        connection.execute(
+            sql.SQL(
+                "CREATE FUNCTION pg_temp.handler() RETURNS fdw_handler "
+                "AS {}, 'privid_fdw_handler' LANGUAGE C STRICT"
+            ).format(library)
+        )
+        connection.execute("CREATE FOREIGN DATA WRAPPER imitation HANDLER pg_temp.handler")
+        connection.execute("CREATE SERVER imitation FOREIGN DATA WRAPPER imitation")
+        connection.execute(
+            "CREATE FOREIGN TABLE imitation (chunk timestamptz) SERVER imitation "
+            "OPTIONS (handle '1', number '0')"
+        )
+        with pytest.raises(psycopg.Error) as refused:
+            connection.execute("SELECT count(*) FROM imitation")
+        assert refused.value.sqlstate == "PV005"

@@ -32,7 +32,7 @@ def test_every_total_function_of_the_library_is_there(session: Session) -> None:
 def test_the_library_is_the_rooms_own_copy(session: Session) -> None:
     paths = session.execute("SELECT DISTINCT probin FROM pg_catalog.pg_proc WHERE pronamespace = 'room'::regnamespace "
                             "AND probin IS NOT NULL").fetchall()
-    assert len(paths) == 1 and str(paths[0][0]).endswith("/room/privid.so")
+    assert len(paths) == 1 and str(paths[0][0]).endswith("/room/privid_room.so")
     assert session.execute("SHOW shared_preload_libraries").fetchone() == (f'"{paths[0][0]}"',)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import psycopg
 
+from tests.conftest import copy_room_library
 from tests.verify.calculus_stand import own_postgres
 
 __all__ = ["SETTINGS", "Yard", "own_yard"]
@@ -103,7 +104,7 @@ def own_yard() -> Iterator[Yard]:
         )
         with psycopg.connect(conninfo, autocommit=True) as connection:
             connection.execute(
-                SCRIPTS.replace("MODULE_PATHNAME", "$libdir/privid").encode()
+                SCRIPTS.replace("MODULE_PATHNAME", copy_room_library(layout.run)).encode()
             )
         yard = Yard(conninfo)
         try:

@@ -25,6 +25,7 @@ from privid.calculus.tree import Select
 from privid.errors import PrividError
 from privid.model import Collected
 from privid.room.deparse import Inner, enum_ddl, inner_query, public_ddl, table_ddl
+from tests.conftest import copy_room_library
 
 from .calculus_grammar import Agg, Grammar, Query
 from .calculus_relations import TABLE
@@ -73,11 +74,9 @@ class Deparsed:
         with stand.connect("privid") as connection:
             connection.execute("DROP DATABASE IF EXISTS room_deparse")
             connection.execute("CREATE DATABASE room_deparse TEMPLATE template0")
-            loaded = connection.execute("SHOW shared_preload_libraries").fetchone()
-        assert loaded is not None
         self.room = psycopg.connect(host=str(stand.layout.run), port=stand.layout.socket_port, dbname="room_deparse", user="privid",
                                     autocommit=True)
-        library = loaded[0].strip('"').replace("'", "''")
+        library = copy_room_library(stand.layout.run)
         self.room.execute(_ROOM.read_text().replace("MODULE_PATHNAME", library).encode())
         self.room.execute("SET search_path = ''; SET TimeZone = 'UTC'; SET jit = off")
         stand.truth.execute("SET TimeZone = 'UTC'")
