@@ -22,6 +22,7 @@ from privid.calculus import parse_select
 from privid.engine.blocks import Blocks
 from privid.engine.chunks import ChunkCache, series_of
 from privid.engine.evaluator import Evaluator, KeptChunks
+from privid.engine.kept import Keeper, rows_file
 from privid.engine.log import Log
 from privid.engine.room_session import RoomSession
 from privid.engine.rows import encode_columns
@@ -100,11 +101,14 @@ def reading(room: Room, sessions: RoomPool, place: Path) -> Iterator[Callable[[s
     moments = chunk_moments(table, (0, CHUNKS))
     keys = [key for one in series_of(table, "module", "none").stretches(use) for key in one.all_keys()]
     cache = ChunkCache(place / "chunks.db")
+    rows, body = rows_file(place / "chunks.db"), encode_columns(table.untrusted, [(float(i % 100),) for i in range(ROWS_PER_CHUNK)])
+    keeper = Keeper(rows)
     for key in keys:
-        cache.put(key, ROWS_PER_CHUNK, "ok", 1, encode_columns(table.untrusted, [(float(i % 100),) for i in range(ROWS_PER_CHUNK)]))
+        keeper.put(key, ROWS_PER_CHUNK, body)
+        cache.put(key, "ok", 1)
     blocks = Blocks.of(use, use.runs(), moments, keys), 1 << 62
     evaluator = cast(Evaluator, SimpleNamespace(blocks=lambda handle, number: blocks))
-    server = Server(room.listen(), room.uid, partial(RoomSession, evaluator, KeptChunks(place / "chunks.db")), Log(io.StringIO()))
+    server = Server(room.listen(), room.uid, partial(RoomSession, evaluator, KeptChunks(rows)), Log(io.StringIO()))
     serving = threading.Thread(target=server.serve)
     serving.start()
 
@@ -119,6 +123,7 @@ def reading(room: Room, sessions: RoomPool, place: Path) -> Iterator[Callable[[s
     finally:
         server.stop()
         serving.join()
+        keeper.close()
         cache.close()
 
 

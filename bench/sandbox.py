@@ -26,6 +26,7 @@ import cv2
 import numpy as np
 
 from privid.engine.chunks import ChunkCache
+from privid.engine.kept import rows_file
 from privid.engine.log import Log
 from privid.engine.programs import Programs, describe
 from privid.engine.reading import Readings
@@ -264,11 +265,12 @@ def through_runner(base: Path, lane: Lane, videos: Path, footage: Footage, size:
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, set(cores[:-1] or cores))  # as the engine does, for all threads that it will start
     limits, runtime = Limits(), find_runtime()
-    readings = Readings()
-    programs, cache, log = Programs(runtime, limits, readings), ChunkCache(base / "chunks.db"), io.StringIO()
+    cache, log = ChunkCache(base / "chunks.db"), io.StringIO()
+    readings = Readings(rows_file(base / "chunks.db"))
+    programs = Programs(runtime, limits, readings)
     runner = Runner([lane], cache, base / "lanes", Log(log), starts_warm=programs.starts_warm,
                     read_file=lambda sha256: b"", open_reader=lambda found: Decoder(videos, found), describe=describe,
-                    read_output=programs.read_output)
+                    read_output=programs.read_output, weigh=programs.weight)
     count = footage.frames // size
     camera = Camera("bench", "o", START, Fraction(0), 1, Fraction(1), Fraction(1, 10), footage)
     table = Table(0, "t", "a", camera, Grid(0, count, size, size), (Column("v", 1, "float8", "float8", False, -1.0),),

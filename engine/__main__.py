@@ -29,6 +29,7 @@ from .bulletin import Bulletin
 from .chunks import ChunkCache
 from .definitions import Sources
 from .evaluation import Evaluations
+from .kept import rows_file
 from .log import Log
 from .programs import Programs, describe
 from .reading import Readings
@@ -105,7 +106,7 @@ def _build(options: argparse.Namespace, log: Log, cleanup: ExitStack) -> Server:
     lanes = [Lane(index, runtime=runtime, limits=limits, scratch=scratch, cores=cores, warm=not options.cold,
                   log=lambda reason: log.write("program not started warm", reason=reason))
              for index, cores in enumerate(_share_cores(options.lanes))]
-    readings = Readings()
+    readings = Readings(rows_file(cache / "chunks.db"))
     cleanup.callback(readings.close)
     programs = Programs(runtime, limits, readings)
     attachments = Attachments(ledger)
@@ -113,13 +114,13 @@ def _build(options: argparse.Namespace, log: Log, cleanup: ExitStack) -> Server:
     cleanup.callback(bulletin.stop)
     runner = Runner(lanes, chunks, scratch, log, starts_warm=programs.starts_warm,
                     read_file=attachments.content, open_reader=partial(video.Decoder, options.videos), describe=describe,
-                    read_output=programs.read_output, post=bulletin.post)
+                    read_output=programs.read_output, weigh=programs.weight, post=bulletin.post)
     cleanup.callback(runner.stop)
     sources = Sources(lambda source, fps: video.open_footage(options.videos, source, fps, cache / "footage"), video.make_grid,
                       attachments.executable, Scenes(ledger))
     room = Room(options.data, ledger.pool, log.write)
     cleanup.callback(room.close)
-    evaluations = Evaluations(room, cache / "chunks.db", log)
+    evaluations = Evaluations(room, rows_file(cache / "chunks.db"), log)
     room.gauge.hidden, room.gauge.busy_until = chunks.hidden, evaluations.busy_until
     cleanup.callback(evaluations.close)
     desk = Desk(ledger, sources, programs, runner, chunks, room, evaluations, log)

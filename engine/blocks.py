@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from privid.model import Column, TableUse
 
-from .chunks import Entry
+from .kept import Entry
 from .rows import Padding, header, pick
 
 __all__ = ["Blocks"]

@@ -36,8 +36,10 @@ class Board:
         self.finished = 0  # slots that have left under_way
         self.running: list[list[Slot]] = [[] for _ in range(lanes)]  # handed to their lane: one runs, the next is prepared
         self.stopped = False
-        #: for the harvest thread: a slot and what came out of it, or a slot whose frames can go
-        self.harvest: queue.SimpleQueue[tuple[Slot, RunResult | None] | None] = queue.SimpleQueue()
+        #: for the harvest thread: a slot and what came out of it
+        self.harvest: queue.SimpleQueue[tuple[Slot, RunResult] | None] = queue.SimpleQueue()
+        #: for the closing thread: a slot whose rows are kept and the moment at which that shows, or 0 and a slot whose frames can go
+        self.closing: queue.SimpleQueue[tuple[int, Slot] | None] = queue.SimpleQueue()
         self._queues: list[deque[Slot]] = [deque() for _ in range(lanes)]
         self.unread = Unread()
         self._lane_ready = ready
@@ -98,7 +100,7 @@ class Board:
         self.finished += 1
         if self.under_way.get(slot.key) is slot:
             del self.under_way[slot.key]
-        self.harvest.put((slot, None))  # which removes its frames, if it has any
+        self.closing.put((0, slot))  # which removes its frames, if it has any
         slot.finished.set()
 
     def give_up(self, slots: Sequence[Slot]) -> None:
@@ -153,6 +155,7 @@ class Board:
                     self._queues[lane].popleft()
                     slot.state = State.RUNNING
                     self.running[lane].append(slot)
+                    self.unread.hand(slot)
                     return slot
                 else:
                     # for its time, or beyond that for its frames

@@ -2,7 +2,8 @@
 
 An entry is found by everything that the program could see or that decides how its output is read. Whether an entry is still here
 decides how many slots a release takes, which everybody can see; therefore entries are weighed by the most they could take, not by what
-they do take, and the least recently used leave first.
+they do take, and the least recently used leave first. Here is the index, from which all of that is decided and in which every entry takes
+the same; the rows themselves are in a file of their own (kept.py), so that nobody who asks waits for them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +22,18 @@ from privid.model import Table
 from privid.room.space import free_disk
 from privid.sandbox.runtime import DEFAULT_RUNTIME, runtime_label
 
+from .kept import Entry, Keeper, Kept, rows_file
 from .series import Series, Stretch, parts_of
 
-__all__ = ["ChunkCache", "Entry", "program_of", "series_of"]
+__all__ = ["ChunkCache", "program_of", "series_of"]
 
 #: changes when entries are laid out, or programs started, in another way
 FORMAT = 1
 #: changes when the table is another
-LAYOUT = 2
+LAYOUT = 3
 #: bytes that entries may take together, and the share of the disk that is left without them
 _LIMIT, _SHARE = 10 * 1024**3, 4
 _BATCH = 500
-
-Entry = tuple[int, bytes]  # rows, encoded columns
 
 
 def series_of(table: Table, kind: str, runtime: str) -> Series:
@@ -68,33 +69,41 @@ class ChunkCache:
         self._lock = threading.Lock()
         self._pins: dict[int, int] = {}  # pin -> clock when it was taken
         self._next_pin = 0
+        self._gone: dict[bytes, None] = {}  # keys that have left, whose rows are still there
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
             self._db = self._open(path)
         except sqlite3.DatabaseError:
-            for name in (path.name, path.name + "-wal", path.name + "-shm"):
-                path.with_name(name).unlink(missing_ok=True)
+            for file in self._files():
+                file.unlink(missing_ok=True)
             self._db = self._open(path)
         path.chmod(0o600)
+        self._kept = Kept(rows_file(path))
         self._clock, self._weight = self._db.execute("SELECT coalesce(max(used), 0), coalesce(sum(weight), 0) FROM chunk").fetchone()
         self._heaviest = self._weight
         self._limit = min(_LIMIT, (free_disk(path.parent) + self._size()) // _SHARE) if limit is None else limit
 
     @staticmethod
     def _open(path: Path) -> sqlite3.Connection:
+        Keeper(rows_file(path)).close()
         db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
         try:
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = NORMAL")
             if db.execute("PRAGMA user_version").fetchone() != (LAYOUT,):
-                db.execute("DROP TABLE IF EXISTS chunk")
+                if db.execute("SELECT 1 FROM sqlite_master").fetchone():
+                    raise sqlite3.DatabaseError("of another version")
                 db.execute(f"PRAGMA user_version = {LAYOUT}")
-            db.execute("CREATE TABLE IF NOT EXISTS chunk (key BLOB PRIMARY KEY, rows INTEGER NOT NULL, outcome TEXT NOT NULL,"
-                       " weight INTEGER NOT NULL, used INTEGER NOT NULL, body BLOB NOT NULL, place INTEGER NOT NULL)")
+            db.execute("CREATE TABLE IF NOT EXISTS chunk (key BLOB PRIMARY KEY, outcome TEXT NOT NULL, weight INTEGER NOT NULL,"
+                       " used INTEGER NOT NULL, place INTEGER NOT NULL)")
             db.execute("CREATE INDEX IF NOT EXISTS chunk_used ON chunk (used, weight)")
             db.execute("CREATE INDEX IF NOT EXISTS chunk_place ON chunk (substr(key, 1, 32), place)")
             db.execute("CREATE TABLE IF NOT EXISTS shape (program BLOB NOT NULL, columns TEXT NOT NULL, UNIQUE (program, columns))")
-            db.execute("SELECT count(*) FROM (SELECT 1 FROM chunk LIMIT 1)").fetchone()
+            # a crash may have left one without the other
+            db.execute("ATTACH ? AS kept", (str(rows_file(path)),))
+            db.execute("DELETE FROM chunk WHERE NOT EXISTS (SELECT 1 FROM kept.piece WHERE piece.key = chunk.key AND number = 0)")
+            db.execute("DELETE FROM kept.piece WHERE key NOT IN (SELECT key FROM chunk)")
+            db.execute("DETACH kept")
         except sqlite3.DatabaseError:
             db.close()
             raise
@@ -103,6 +112,7 @@ class ChunkCache:
     def close(self) -> None:
         with self._lock:
             self._db.close()
+            self._kept.close()
 
     @contextmanager
     def pinned(self) -> Iterator[None]:
@@ -151,20 +161,26 @@ class ChunkCache:
         return found
 
     def get(self, key: bytes) -> Entry | None:
-        with self._lock:
-            found: Entry | None = self._db.execute("SELECT rows, body FROM chunk WHERE key = ?", (key,)).fetchone()
-        return found
+        return self._kept.get(key)
 
-    def put(self, key: bytes, rows: int, outcome: str, weight: int, body: bytes) -> None:
-        """Keep an entry; `weight` is the most that any output of this table could take."""
+    def put(self, key: bytes, outcome: str, weight: int) -> None:
+        """The rows of a run are kept; `weight` is the most that any output of this table could take."""
         with self._lock:
             self._clock += 1
+            self._gone.pop(key, None)
             (old,) = self._db.execute("SELECT coalesce(sum(weight), 0) FROM chunk WHERE key = ?", (key,)).fetchone()
-            self._db.execute("INSERT OR REPLACE INTO chunk VALUES (?, ?, ?, ?, ?, ?, ?)",
-                             (key, rows, outcome, weight, self._clock, body, parts_of(key)[1]))
+            self._db.execute("INSERT OR REPLACE INTO chunk VALUES (?, ?, ?, ?, ?)", (key, outcome, weight, self._clock, parts_of(key)[1]))
             self._weight += weight - old
-            self._heaviest = max(self._heaviest, self._weight)  # the file does not shrink
+            self._heaviest = max(self._heaviest, self._weight)  # the files do not shrink
             self._evict()
+
+    def gone(self, most: int) -> list[bytes]:
+        """Some of the entries that have left, whose rows are to be dropped; each is told once."""
+        with self._lock:
+            keys = list(islice(self._gone, most))
+            for key in keys:
+                del self._gone[key]
+        return keys
 
     def shapes(self, program: bytes) -> list[str]:
         """The columns under which runs of a program have been read, those first that were first."""
@@ -183,8 +199,10 @@ class ChunkCache:
             return int(self._heaviest) - self._size()
 
     def _size(self) -> int:
-        files = [self._path.with_name(self._path.name + tail) for tail in ("", "-wal", "-shm")]
-        return sum(file.stat().st_size for file in files if file.exists())
+        return sum(file.stat().st_size for file in self._files() if file.exists())
+
+    def _files(self) -> list[Path]:
+        return [path.with_name(path.name + tail) for path in (self._path, rows_file(self._path)) for tail in ("", "-wal", "-shm")]
 
     def _evict(self) -> None:
         floor = min(self._pins.values(), default=self._clock)
@@ -194,6 +212,7 @@ class ChunkCache:
                 return
             for key, weight in old:
                 self._db.execute("DELETE FROM chunk WHERE key = ?", (key,))
+                self._gone[key] = None
                 self._weight -= weight
                 if self._weight <= self._limit:
                     break

@@ -14,7 +14,6 @@ import argparse
 import os
 import queue
 import socket
-import sqlite3
 import sys
 import threading
 import time
@@ -33,8 +32,8 @@ from privid.room.query import run_inner, spin
 from privid.room.remote import RemoteRoom
 
 from .blocks import Blocks
-from .chunks import Entry
 from .evaluation import Begun, Changed, Done, Suspected, Task, Withdraw, Withdrawn, receive, send
+from .kept import Entry, Kept
 from .log import Log
 from .room_session import RoomSession
 from .server import Server
@@ -48,17 +47,8 @@ _PATIENCE = 30
 _LOOK = 0.002
 
 
-class KeptChunks:
-    """The chunk cache, which another process writes."""
-
-    def __init__(self, path: Path) -> None:
-        self._db = sqlite3.connect(f"file:{path}?mode=ro", uri=True, check_same_thread=False, isolation_level=None)
-        self._lock = threading.Lock()
-
-    def get(self, key: bytes) -> Entry | None:
-        with self._lock:
-            found: Entry | None = self._db.execute("SELECT rows, body FROM chunk WHERE key = ?", (key,)).fetchone()
-        return found
+class KeptChunks(Kept):
+    """The rows of the chunk cache, which another process writes."""
 
     def wait(self, until: int, key: bytes) -> Entry:
         """The rows of a run whose slot is over; until that moment they may still have to be read."""

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from privid.model import TableUse
 
 from .blocks import Blocks
-from .chunks import ChunkCache, Entry
+from .chunks import ChunkCache
 from .jobs import Job
+from .kept import Entry
 
 __all__ = ["Charge", "Handle", "Scan"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from privid.model import Executable, Table
@@ -15,7 +16,6 @@ from privid.video.cutout import cutout
 from .definitions import MAX_DEFAULT_BYTES
 from .reading import Readings
 from .rows import row_width
-from .seams import Harvested
 
 __all__ = ["OUTCOMES", "Programs", "describe", "weigh"]
 
@@ -48,10 +48,9 @@ class Programs:
         """Whether its program could be started warm: only a module can."""
         return self.kind(table.executable) is Kind.MODULE
 
-    def read_output(self, table: Table, result: RunResult) -> Harvested:
-        """Rows of a run; whatever went wrong in the program is one row of defaults."""
-        rows, body = self._readings.read(table, result.stdout if result.outcome is Outcome.OK else None)
-        return Harvested(rows, body, self.weight(table), result.outcome.value)
+    def read_output(self, key: bytes, table: Table, result: RunResult, gone: Sequence[bytes]) -> None:
+        """Have the rows of a run kept; whatever went wrong in the program is one row of defaults."""
+        self._readings.read(key, table, result.printed, gone)
 
     def weight(self, table: Table) -> int:
         return weigh(table, self._limits)

@@ -1,41 +1,117 @@
-"""The reader: a process of its own that turns what programs printed into rows, so that nothing else waits while it does."""
+"""The reader: a process of its own that turns what programs printed into rows and keeps them, so that nothing else waits while it does.
+
+The engine hands over a descriptor and hears a word when all is done; it moves no byte of what was printed or kept. For each output the
+reader takes the same processor time, whatever was printed, evenly over the time that is set aside for it (pace.py).
+"""
 
 from __future__ import annotations
 
 import argparse
 import gc
+import os
+import pickle
 import socket
-from collections.abc import Sequence
+import struct
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TypeAlias
+from dataclasses import dataclass
+from pathlib import Path
 
 from privid.model import Column
 from privid.room.priority import QUICK, set_priority
-from privid.sandbox.rows import default_row, parse_rows
+from privid.sandbox.rows import default_row, output_limit, parse_rows
 
-from .evaluation import receive, send
+from .kept import Keeper
+from .pace import Pace
 from .rows import encode_columns
 
-__all__ = ["Output", "main"]
+__all__ = ["DONE", "Output", "hand_over", "main"]
+
+DONE = b"!"
+_HEAD = struct.Struct("<Q")
+_BLOCK = 256 * 1024
+#: rows that are let go at once
+_LET_GO = 1000
 
 
-#: columns, rows at most, and what was printed; None if the run went wrong
-Output: TypeAlias = tuple[Sequence[Column], int, bytes | None]
+@dataclass(frozen=True)
+class Output:
+    """What is to be read; a descriptor with what was printed comes with it, if the run went well."""
+
+    key: bytes  # under which rows are kept
+    columns: Sequence[Column]
+    max_rows: int
+    size: int  # bytes that were printed
+    gone: Sequence[bytes]  # keys whose rows are dropped
+    busy: int  # nanoseconds of processor time, whatever was printed
+    span: int  # nanoseconds over which they are spread
+
+
+def hand_over(sock: socket.socket, output: Output, printed: int | None) -> None:
+    body = pickle.dumps(output, pickle.HIGHEST_PROTOCOL)
+    socket.send_fds(sock, [_HEAD.pack(len(body))], [] if printed is None else [printed])
+    sock.sendall(body)
+
+
+def take_over(sock: socket.socket) -> tuple[Output, int | None] | None:
+    """None at the end."""
+    head, descriptors, _, _ = socket.recv_fds(sock, _HEAD.size, 1)
+    if len(head) < _HEAD.size:
+        return None
+    body, length = bytearray(), _HEAD.unpack(head)[0]
+    while len(body) < length:
+        if not (piece := sock.recv(length - len(body))):
+            return None
+        body += piece
+    return pickle.loads(body), descriptors[0] if descriptors else None
+
+
+def read(keeper: Keeper, output: Output, printed: int | None) -> None:
+    """One output."""
+    pace = Pace(output.busy, output.span)
+    columns = output.columns
+    if printed is None:
+        rows = [default_row(columns)]
+    else:
+        stdout = _content(printed, min(output.size, output_limit(columns, output.max_rows)), pace.pause)
+        rows = parse_rows(stdout, columns, output.max_rows, pace.pause)
+        del stdout
+    body = encode_columns(columns, rows, pace.pause)
+    keeper.put(output.key, len(rows), body, pace.pause)
+    while rows:
+        del rows[-_LET_GO:]
+        pace.pause()
+    keeper.drop(output.gone)
+    pace.finish()
+
+
+def _content(fd: int, limit: int, pause: Callable[[], None]) -> bytes:
+    """The beginning of a file, which is closed."""
+    pieces, found = list[bytes](), 0
+    try:
+        while found < limit and (piece := os.pread(fd, min(_BLOCK, limit - found), found)):
+            pieces.append(piece)
+            found += len(piece)
+            pause()
+    finally:
+        os.close(fd)
+    return b"".join(pieces)
 
 
 def main() -> None:
     """Until the engine closes its end, or dies."""
     parser = argparse.ArgumentParser(prog="python -m privid.engine.reader", description="Reads the output of programs for an engine.")
     parser.add_argument("--control", type=int, required=True)
-    control = socket.socket(fileno=parser.parse_args().control)
+    parser.add_argument("--rows", type=Path, required=True)
+    options = parser.parse_args()
+    control, keeper = socket.socket(fileno=options.control), Keeper(options.rows)
     gc.disable()  # what is read has no cycles, and looking for them takes longer the deeper it is nested
     set_priority(0, QUICK)  # where it may: a busy machine would make it late
     with suppress(OSError):
-        send(control, None)  # it is there
-        while isinstance(output := receive(control), tuple):
-            columns, max_rows, stdout = output
-            rows = [default_row(columns)] if stdout is None else parse_rows(stdout, columns, max_rows)
-            send(control, (len(rows), encode_columns(columns, rows)))
+        control.sendall(DONE)  # it is there
+        while (found := take_over(control)) is not None:
+            read(keeper, *found)
+            control.sendall(DONE)
 
 
 if __name__ == "__main__":

@@ -15,29 +15,38 @@ import time
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from privid.errors import SandboxFailed
 from privid.model import Table
+from privid.sandbox.printed import Printed
 from privid.sandbox.rows import output_limit
 
-from .evaluation import receive, send
-from .reader import Output
+from .reader import DONE, Output, hand_over
 
 if TYPE_CHECKING:
     from .jobs import Slot
 
-__all__ = ["Readings", "Unread", "reading_time", "schedule"]
+__all__ = ["Readings", "Unread", "busy_time", "reading_time", "schedule"]
 
-#: nanoseconds for each output, for ten bytes of the longest that is read, for each value, and for each number that is put between the
-#: bounds of its column: several times what they take
-_EACH, _TEN_BYTES, _VALUE, _SETTLED = 4_000_000, 2_000, 500, 6_000
+#: nanoseconds for each output, for ten bytes of the longest that is read, for each row, for each value, and for each number that is put
+#: between the bounds of its column: several times what they take
+_EACH, _TEN_BYTES, _ROW, _VALUE, _SETTLED = 4_000_000, 2_000, 12_000, 1_000, 6_000
+#: nanoseconds of processor time for each output, and the share of the rest: more than it takes
+_BUSY_EACH, _BUSY_SHARE = 400_000, 4
 
 
 def reading_time(table: Table) -> int:
     """Nanoseconds for the output of one run: a function of the definition."""
     values = _VALUE * len(table.untrusted) + _SETTLED * sum(column.bounds is not None for column in table.untrusted)
-    return _EACH + _TEN_BYTES * output_limit(table.untrusted, table.max_rows) // 10 + table.max_rows * values
+    lines = max(_TEN_BYTES * output_limit(table.untrusted, table.max_rows) // 10, _ROW * table.max_rows)
+    return _EACH + lines + table.max_rows * values
+
+
+def busy_time(table: Table) -> int:
+    """Nanoseconds of processor time that are spent on an output, whatever it is."""
+    return _BUSY_EACH + (reading_time(table) - _EACH) // _BUSY_SHARE
 
 
 def schedule(slots: Iterable[tuple[int, int]], free: int = 0) -> Iterator[int]:
@@ -60,6 +69,8 @@ class Unread:
         self._lock = threading.Lock()
         self._slots: list[Slot] = []
         self._before = 0  # when those that are no longer here had been read
+        self._handed: dict[Slot, None] = {}  # those of them that have run, or run now
+        self._handed_before = 0
 
     def add(self, slots: Sequence[Slot]) -> None:
         with self._lock:
@@ -72,26 +83,33 @@ class Unread:
             return 0
         with self._lock:
             slots, before = list(self._slots), self._before
-        due = sorted(((slot.place.end, slot.job.reading, slot) for slot in slots), key=lambda one: one[0])
-        ends = [(end, needed) for end, needed, _ in due]
+        slots.sort(key=_order)
+        ends = [(slot.place.end, slot.job.reading) for slot in slots]
         moments = list(schedule(ends, before))
         among = set(wanted)
-        found = max((moment for (_, _, slot), moment in zip(due, moments, strict=True) if slot in among), default=0)
+        found = max((moment for slot, moment in zip(slots, moments, strict=True) if slot in among), default=0)
         if more:
             found = max(found, *schedule(sorted([*ends, *more]), before))
-        self._forget([slot for _, _, slot in due], moments)
+        self._forget(slots, moments)
         return found
 
-    def due(self, slot: Slot) -> int:
-        """When the rows of one slot are there, whatever was printed, in it and in those that end before it; 0 if that is long past."""
+    def hand(self, slot: Slot) -> None:
+        """A slot is handed to its lane, which it leaves with an output."""
         with self._lock:
-            slots, before = list(self._slots), self._before
-        end = slot.place.end
-        due = sorted((one for one in slots if one.place.end <= end), key=lambda one: one.place.end)
-        for one, moment in zip(due, schedule(((one.place.end, one.job.reading) for one in due), before), strict=True):
-            if one is slot:
-                return moment
-        return 0
+            self._handed[slot] = None
+
+    def due(self, slot: Slot) -> int:
+        """When the rows of one slot that was handed over are there, whatever was printed, in it and in those that end before it; 0 if
+        that is past. As many slots are looked at as wait to be read, which the timetable bounds."""
+        with self._lock:
+            order, found, now = sorted(self._handed, key=_order), 0, time.monotonic_ns()
+            for one, moment in zip(order, schedule(((one.place.end, one.job.reading) for one in order), self._handed_before), strict=True):
+                if one is slot:
+                    found = moment
+                if moment <= now:
+                    del self._handed[one]
+                    self._handed_before = moment
+        return found
 
     def _forget(self, slots: Sequence[Slot], moments: Sequence[int]) -> None:
         """Those that have been read by now, once they are the most of all."""
@@ -103,26 +121,28 @@ class Unread:
                 self._before = max(self._before, moments[past - 1])
 
 
+def _order(slot: Slot) -> tuple[int, int]:
+    """In which outputs are read, by the timetable."""
+    return slot.place.end, slot.place.lane
+
+
 class Readings:
     """The reader as the engine has it; one output at a time. It is replaced when it has died."""
 
-    def __init__(self) -> None:
+    def __init__(self, rows: Path) -> None:
+        self._rows = rows
         self._lock = threading.Lock()
         self._sock, self._process = self._start()
 
-    def read(self, table: Table, stdout: bytes | None) -> tuple[int, bytes]:
-        """Number of rows, and their columns as they are kept."""
-        columns = table.untrusted
-        cut = None if stdout is None else stdout[:output_limit(columns, table.max_rows)]
+    def read(self, key: bytes, table: Table, printed: Printed | None, gone: Sequence[bytes] = ()) -> None:
+        """Have what was printed read and kept; None if the run went wrong. Nothing here depends on what it was."""
+        output = Output(key, table.untrusted, table.max_rows, 0 if printed is None else printed.size, gone, busy_time(table),
+                        3 * reading_time(table) // 4)
         with self._lock:
-            try:
-                output: Output = columns, table.max_rows, cut
-                send(self._sock, output)
-                found = receive(self._sock)
-            except OSError:
-                found = None
-            if isinstance(found, tuple):
-                return found
+            with suppress(OSError):
+                hand_over(self._sock, output, None if printed is None else printed.fileno())
+                if self._sock.recv(1) == DONE:
+                    return
             self._end()
             self._sock, self._process = self._start()
         raise SandboxFailed("the reader of programs' output ended", hint="The operator finds the cause in the engine's log.")
@@ -134,12 +154,13 @@ class Readings:
     def _start(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            process = subprocess.Popen([sys.executable, "-m", "privid.engine.reader", "--control", str(theirs.fileno())],
+            process = subprocess.Popen([sys.executable, "-m", "privid.engine.reader", "--control", str(theirs.fileno()),
+                                        "--rows", str(self._rows)],
                                        stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),))
         finally:
             theirs.close()
         with suppress(OSError):
-            receive(ours)  # that it is there: the first output waits no longer than others
+            ours.recv(1)  # that it is there: the first output waits no longer than others
         return ours, process
 
     def _end(self) -> None:

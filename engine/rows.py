@@ -7,7 +7,7 @@ per scan.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -22,13 +22,15 @@ _U32 = struct.Struct("<I")
 _HEAD = struct.Struct("<IqH")
 
 
-def encode_columns(columns: Sequence[Column], rows: Sequence[Row]) -> bytes:
-    """The untrusted columns of one chunk; `columns` are the untrusted ones and each row has a value for each."""
+def encode_columns(columns: Sequence[Column], rows: Sequence[Row], pause: Callable[[], None] = lambda: None) -> bytes:
+    """The untrusted columns of one chunk; `columns` are the untrusted ones and each row has a value for each. `pause` is called after
+    each."""
     parts: list[bytes] = []
     for place, column in enumerate(columns):
         body = _encode(column, [row[place] for row in rows])
         parts.append(_U32.pack(sum(map(len, body))))
         parts += body
+        pause()
     return b"".join(parts)
 
 

@@ -1,9 +1,9 @@
 """Runs chunks in the lanes, each in its slot of the public timetable.
 
 Threads: two per lane (one hands the next slot over while the other waits for the end of the slot that runs), one per job that decodes
-frames ahead of the slots, one that harvests (reads the programs' output, keeps the rows, removes the frames), so that how long
+frames ahead of the slots, one that harvests (has the programs' output read and the rows kept by a process of its own), so that how long
 the output of one chunk takes to read moves nobody's slot, and one that closes slots at the moment at which their rows are there in any
-case, so that nothing shows when they were read.
+case, so that nothing shows when they were read, and removes their frames.
 
 Frames that are not ready when their slot begins move that lane back by whole slots; so does a lane that comes back late.
 """
@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from queue import Empty
 
 from privid.errors import PrividError, SandboxFailed, VideoUnreadable
 from privid.model import Footage, Table
@@ -37,7 +38,7 @@ from .jobs import Job, Slot, State
 from .log import Log
 from .reading import reading_time
 from .reserve import directory, reserved
-from .seams import Harvested, LaneLike, Reader
+from .seams import LaneLike, Reader
 from .series import Stretch, Stretches
 from .shelf import Shelf
 from .timetable import NANO, Place, nanoseconds
@@ -63,6 +64,8 @@ LONGEST_ALLOWANCE = 5 * NANO
 PIXELS_PER_SECOND = 100_000_000
 #: slots of a forecast that are placed one by one
 PLACES = 10_000
+#: entries that have left the cache, whose rows are dropped with each output that is read
+_DROPPED = 4
 PROGRAM, FILES, WHOLE = "program", "files", "whole"
 _NOWHERE = Place(0, 0, 1)
 
@@ -73,7 +76,8 @@ class Runner:
     def __init__(self, lanes: Sequence[LaneLike], cache: ChunkCache, scratch: Path, log: Log, *,
                  starts_warm: Callable[[Table], bool], read_file: Callable[[str], bytes],
                  open_reader: Callable[[Footage], Reader], describe: Callable[[Table, int, int, Path], None],
-                 read_output: Callable[[Table, RunResult], Harvested], post: Callable[[Job], None] = lambda job: None) -> None:
+                 read_output: Callable[[bytes, Table, RunResult, Sequence[bytes]], None], weigh: Callable[[Table], int],
+                 post: Callable[[Job], None] = lambda job: None) -> None:
         self._lanes = lanes
         self._cache = cache
         self._scratch = scratch
@@ -83,7 +87,7 @@ class Runner:
         self._read_file = read_file
         self._open_reader = open_reader
         self._describe = describe
-        self._read_output = read_output
+        self._read_output, self._weigh = read_output, weigh
         self._post = post
         self._shelf = Shelf(scratch / "shelf")
         self._board = Board(len(lanes), lambda lane, slot: lanes[lane].ready(slot.job.program), log)
@@ -91,9 +95,6 @@ class Runner:
         self._threads = [threading.Thread(target=self._work, args=(index,), name=f"lane {index}", daemon=True)
                          for index in range(len(lanes)) for _ in range(HANDS)]
         self._harvester = threading.Thread(target=self._reap, name="harvest", daemon=True)
-        #: slots whose rows are kept, by the moment at which they are over
-        self._closing: list[tuple[int, int, Slot]] = []
-        self._due = threading.Condition()
         self._closer = threading.Thread(target=self._close, name="close", daemon=True)
         for thread in (*self._threads, self._harvester, self._closer):
             thread.start()
@@ -101,8 +102,8 @@ class Runner:
     # Asking
 
     def pitch(self, table: Table) -> int:
-        """Length of one slot of a table: what its program may take, and the guard."""
-        return nanoseconds(table.timeout) + self._guard
+        """Length of one slot of a table: what its program may take, and the guard; or what reading takes, so that outputs never pile up."""
+        return max(nanoseconds(table.timeout) + self._guard, len(self._lanes) * reading_time(table))
 
     def _warm(self, table: Table) -> bool:
         return table.warm and all(lane.warm for lane in self._lanes) and self._starts_warm(table)
@@ -139,7 +140,7 @@ class Runner:
             now = time.monotonic_ns()
             places = board.timetable.places(min(count, PLACES), pitch, now + self.lead(table, count))
         # from there on every lane has one slot after the other
-        rest = -(-(count - len(places)) // len(self._lanes)) * max(pitch, len(self._lanes) * reading)
+        rest = -(-(count - len(places)) // len(self._lanes)) * pitch
         return count, max(now, board.unread.read_by(shared, [(place.end, reading) for place in places]) + rest)
 
     def read_by(self, jobs: Sequence[Job]) -> int:
@@ -210,8 +211,7 @@ class Runner:
             thread.join(5)
         self._board.harvest.put(None)
         self._harvester.join(5)
-        with self._due:
-            self._due.notify()
+        self._board.closing.put(None)
         self._closer.join(5)
         for lane in self._lanes:
             lane.close()
@@ -244,7 +244,10 @@ class Runner:
                 self.fail(slot.job, error)
             with board.lock:
                 board.running[lane].remove(slot)
-            board.harvest.put((slot, None if result is None or result.outcome is Outcome.CANCELLED else result))
+            if result is None or result.outcome is Outcome.CANCELLED:
+                board.closing.put((0, slot))
+            else:
+                board.harvest.put((slot, result))
 
     def _again(self, slot: Slot) -> None:
         """A lane was not ready in time: the slot comes again, unless the machine is so busy that it never would be."""
@@ -303,7 +306,7 @@ class Runner:
             with self._board.lock:
                 job.decoding = False
                 self._decoders.discard(threading.current_thread())
-            self._board.harvest.put((job.own[-1], None))
+            self._board.closing.put((0, job.own[-1]))
 
     def _install(self, job: Job) -> None:
         """Put a job's program and its files where lanes can read them."""
@@ -332,7 +335,7 @@ class Runner:
                 slot.state = State.READY
                 board.changed.notify_all()
             else:  # given up meanwhile
-                board.harvest.put((slot, None))
+                board.closing.put((0, slot))
 
     def _fetch(self, slot: Slot, frames: Path, reader: Reader) -> None:
         """A chunk's frames as its table shows them. Those of a mask or a region are written anew, from frames that no sandbox reaches:
@@ -353,44 +356,50 @@ class Runner:
     # The harvest's thread
 
     def _reap(self) -> None:
-        """Read output, keep rows, remove what is no longer needed."""
+        """Have output read and rows kept. Nothing here depends on what was printed."""
         board = self._board
         while (item := board.harvest.get()) is not None:
             slot, result = item
             job = slot.job
             try:
-                if result is None or slot.over:
-                    self._sweep(slot)
+                if slot.over:
+                    board.closing.put((0, slot))
                     continue
-                kept = self._read_output(job.table, result)
-                self._cache.put(slot.key, kept.rows, kept.outcome, kept.weight, kept.body)
+                self._read_output(slot.key, job.table, result, self._cache.gone(_DROPPED))
+                self._cache.put(slot.key, result.outcome.value, self._weigh(job.table))
                 with board.lock:
-                    job.outcomes[kept.outcome] = job.outcomes.get(kept.outcome, 0) + 1
+                    job.outcomes[result.outcome.value] = job.outcomes.get(result.outcome.value, 0) + 1
                     slot.kept = True
-                with self._due:
-                    heapq.heappush(self._closing, (board.unread.due(slot), id(slot), slot))
-                    self._due.notify()
+                board.closing.put((max(1, board.unread.due(slot)), slot))
             except Exception as error:
                 self._report("harvest failed", error, job)
                 self.fail(job, error)
+            finally:
+                if result.printed is not None:
+                    result.printed.close()
 
     # The closer's thread
 
     def _close(self) -> None:
-        """Close slots whose rows are kept, each at its moment."""
-        board = self._board
+        """Close slots whose rows are kept, each at its moment, and sweep those that are over."""
+        board, waiting = self._board, list[tuple[int, int, Slot]]()
         while True:
-            with self._due:
-                left = self._closing[0][0] - time.monotonic_ns() if self._closing else None
-                if left is None or left > 0:
-                    if board.stopped:
-                        return
-                    self._due.wait(None if left is None else left / NANO)
-                    continue
-                slot = heapq.heappop(self._closing)[2]
-            with board.lock:
-                if not slot.over:
-                    board.close(slot, State.DONE)  # which puts it into the harvest once more, to be swept
+            left = (waiting[0][0] - time.monotonic_ns()) / NANO if waiting else None
+            try:
+                item = board.closing.get(timeout=None if left is None else max(0.0, left))
+            except Empty:
+                slot = heapq.heappop(waiting)[2]
+                with board.lock:
+                    if not slot.over:
+                        board.close(slot, State.DONE)  # which has it swept
+                continue
+            if item is None:
+                return
+            moment, slot = item
+            if moment:
+                heapq.heappush(waiting, (moment, id(slot), slot))
+            else:
+                self._sweep(slot)
 
     def _sweep(self, slot: Slot) -> None:
         job, board = slot.job, self._board

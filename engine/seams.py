@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -10,7 +9,7 @@ from privid.sandbox.hands import Stop
 from privid.sandbox.program import Program
 from privid.sandbox.run import RunResult
 
-__all__ = ["Harvested", "LaneLike", "Reader"]
+__all__ = ["LaneLike", "Reader"]
 
 
 class LaneLike(Protocol):
@@ -54,13 +53,3 @@ class Reader(Protocol):
     def read(self, first: int, count: int, into: Path) -> object: ...
 
     def close(self) -> None: ...
-
-
-@dataclass(frozen=True)
-class Harvested:
-    """A chunk's rows as they are kept."""
-
-    rows: int
-    body: bytes
-    weight: int  # the most that any output could take; a public number
-    outcome: str

@@ -213,11 +213,10 @@ class Brood:
         # Device numbers of a tmpfs and of what an IPC namespace holds are given out anew when they are free: held until the whole brood is
         # gone, so that the numbers which a later child sees do not tell how fast an earlier one went away.
         self._pins += [child.tmpfs, os.open(f"/proc/{child.seen.pid}/ns/ipc", os.O_RDONLY | os.O_CLOEXEC)]
-        os.mkfifo(".output", 0o600, dir_fd=child.tmpfs)
-        os.chown(".output", uid, gid, dir_fd=child.tmpfs)
-        child.output = os.open(".output", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=child.tmpfs)
-        child.errors = os.open(".errors", os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=child.tmpfs)
-        os.fchown(child.errors, uid, gid)
+        child.output, child.errors = (os.open(name, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=child.tmpfs)
+                                      for name in (".output", ".errors"))
+        for fd in (child.output, child.errors):
+            os.fchown(fd, uid, gid)
         box = syscalls.bind_tree(str(child.box), _DATA_FLAGS | syscalls.ATTR_RDONLY)
         opened.callback(os.close, box)
         space = os.open(f"/proc/{child.seen.pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)

@@ -18,7 +18,7 @@ import os
 import secrets
 import threading
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 __all__ = ["GENERATION", "Pins", "Place", "Places", "empty"]
@@ -33,21 +33,29 @@ GENERATION = 64
 class Place:
     """Standard output and error of one run."""
 
-    output: Path  # a FIFO, for a pipe's number counts the pipes and sockets of the whole machine
-    errors: Path  # a file: a program that prints debugging output is neither stopped by it nor costs the engine time
-    taken: bool = False
+    output: Path  # files: a program that prints is neither stopped by it nor costs the engine time, and a pipe's number counts the pipes
+    errors: Path  # and sockets of the whole machine
+    holders: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def make(self) -> None:
         """Anew, if it is there already."""
         for path in (self.output, self.errors):
             path.unlink(missing_ok=True)
-        os.mkfifo(self.output, 0o600)
-        self.errors.touch(0o600)
+            path.touch(0o600)
+
+    def hold(self) -> None:
+        with self.lock:
+            self.holders += 1
 
     def free(self) -> None:
-        """Nobody has it open any more."""
-        os.truncate(self.errors, 0)
-        self.taken = False
+        """One of its holders has let go: the run, which nobody is left of, or who reads what it printed."""
+        with self.lock:
+            self.holders -= 1
+            if not self.holders:
+                for path in (self.output, self.errors):
+                    with contextlib.suppress(FileNotFoundError):  # its lane has ended
+                        os.truncate(path, 0)
 
 
 class Places:
@@ -65,10 +73,10 @@ class Places:
         with self._lock:
             place = self._all[0]
             self._all.rotate(-1)
-            if place.taken:
+            if place.holders:
                 place = self._all[-1] = Place(place.output, place.errors)
                 place.make()
-            place.taken = True
+            place.hold()
             return place
 
 

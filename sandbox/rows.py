@@ -33,10 +33,10 @@ def default_row(columns: Sequence[Column]) -> Row:
     return tuple(_default(c) for c in columns if not c.trusted)
 
 
-def parse_rows(stdout: bytes, columns: Sequence[Column], max_rows: int) -> list[Row]:
+def parse_rows(stdout: bytes, columns: Sequence[Column], max_rows: int, pause: Callable[[], None] = lambda: None) -> list[Row]:
     """At most max_rows rows with a value for each untrusted column, in order; never raises, never None.
 
-    A line that is not a JSON object is a row of defaults, so that one bad line does not move the others.
+    A line that is not a JSON object is a row of defaults, so that one bad line does not move the others. `pause` is called after each.
     """
     untrusted = [c for c in columns if not c.trusted]
     converters = [(c.name, _converter(c)) for c in untrusted]
@@ -45,6 +45,7 @@ def parse_rows(stdout: bytes, columns: Sequence[Column], max_rows: int) -> list[
     for line in _lines(stdout, max_rows, longest):
         fields = _parse_line(line) if len(line) <= longest else {}
         rows.append(tuple(convert(fields.get(name)) for name, convert in converters))
+        pause()
     return rows
 
 

@@ -2,8 +2,8 @@
 
 Theory of operation. The engine's thread starts bubblewrap, which makes the namespaces and mounts and forks the sandbox's process 1; that
 waits at the gate (a pipe). Meanwhile the engine puts process 1 into its control group. When the slot begins, the engine opens the gate;
-process 1 forks, loads the system call filter, sets its limits and becomes the program. Standard output is a FIFO read by the engine;
-standard error is a bounded file. The status pipe tells the exit code, and tells it only if the program was really started: so what went
+process 1 forks, loads the system call filter, sets its limits and becomes the program. Standard output and error are bounded files, which
+the engine does not read meanwhile. The status pipe tells the exit code, and tells it only if the program was really started: so what went
 wrong before is known to be the sandbox's fault. Killing process 1 kills everything in its pid namespace.
 """
 
@@ -24,7 +24,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import cast
 
 from privid.errors import SandboxFailed
 
@@ -33,9 +32,10 @@ from .chunk import CHUNK_FILE, FRAMES_FILE
 from .command import sandbox_command
 from .hands import Booked, Hand, Late, OwnHand, Stop, watch
 from .places import Place, empty
+from .printed import Printed
 from .program import Program
 
-__all__ = ["Limits", "Outcome", "Run", "RunResult", "follow", "prefer", "uncopied"]
+__all__ = ["Limits", "Outcome", "Run", "RunResult", "follow", "prefer"]
 
 _MIB = 1024 * 1024
 _MOMENT = 5.0
@@ -69,10 +69,14 @@ class RunResult:
     """What a run gave. stderr is for debugging on one's own video; it never reaches an analyst otherwise."""
 
     outcome: Outcome
-    stdout: bytes
+    printed: Printed | None  # on standard output, if the run went well; whoever has the result closes it
     stderr: bytes
     started: float = 0.0  # time.monotonic() when the program was let go, for measurements
     ended: float = 0.0  # and when its end was seen; what happens after does not count
+
+    @property
+    def stdout(self) -> bytes:
+        return b"" if self.printed is None else self.printed.content()
 
 
 def prefer(pid: int, cores: frozenset[int] | None) -> None:
@@ -81,11 +85,6 @@ def prefer(pid: int, cores: frozenset[int] | None) -> None:
         os.sched_setaffinity(pid, cores)
     with contextlib.suppress(PermissionError):
         os.setpriority(os.PRIO_PROCESS, pid, -10)
-
-
-def uncopied(output: bytearray) -> bytes:
-    """As good as bytes for who only reads; to copy many megabytes at the last moment would hold the next slot up."""
-    return cast(bytes, output)
 
 
 class Run:
@@ -105,14 +104,13 @@ class Run:
         self._process: subprocess.Popen[bytes] | None = None
         self._pidfd: int | None = None
         self._status = b""
-        self._stdout = bytearray()
         self._over = 0.0  # when its program had ended
         self._told = False  # bubblewrap has said all
         with contextlib.ExitStack() as child_ends, contextlib.ExitStack() as own_ends:
             gate, self._gate = _pipe(child_ends, own_ends)
             self._status_fd, status = _pipe(own_ends, child_ends)
-            self._stdout_fd, stdout = _ends(place.output, os.O_NONBLOCK, 0, own_ends, child_ends)
-            self._stderr_fd, stderr = _ends(place.errors, 0, os.O_APPEND | os.O_TRUNC, own_ends, child_ends)
+            self._stdout_fd, stdout = _ends(place.output, own_ends, child_ends)
+            self._stderr_fd, stderr = _ends(place.errors, own_ends, child_ends)
             seccomp = _opened(child_ends, os.open(filter_file, os.O_RDONLY | os.O_CLOEXEC))
             command = sandbox_command(root=root, program=program, chunk=chunk, tmpfs_bytes=limits.tmpfs,
                                       rlimits=self._rlimits(cpu_seconds, mapped), descriptors=(gate, status, seccomp))
@@ -177,24 +175,23 @@ class Run:
             hand.book(begin, end, Booked(b"!", self._gate, kill, tasks, stamped))
 
     def collect(self, hand: Hand | OwnHand, stop: Stop | None) -> Outcome:
-        """Read what the program prints until it ends, floods, or its time is over; then kill what is left of it."""
-        def judge() -> Outcome | None:
-            if len(self._stdout) > self._limits.stdout:
-                return Outcome.FLOODED
-            return self._ended(hand) if self._told else None
-
-        outcome = follow(hand, stop, {self._stdout_fd: self._read_stdout, self._status_fd: self._read_status}, judge)
+        """Wait until the program ends, or its time is over; then kill what is left of it."""
+        outcome = follow(hand, stop, {self._status_fd: self._read_status}, lambda: self._ended(hand) if self._told else None)
         self._over = time.monotonic()
         self.kill()
         if outcome is None:
             self._check_started()
-            return Outcome.TIMED_OUT
+            return Outcome.FLOODED if self._flooded() else Outcome.TIMED_OUT
         return outcome
 
     def result(self, outcome: Outcome, started: float) -> RunResult:
         size = os.fstat(self._stderr_fd).st_size
         tail = os.pread(self._stderr_fd, self._limits.stderr, max(0, size - self._limits.stderr))
-        return RunResult(outcome, uncopied(self._stdout) if outcome is Outcome.OK else b"", tail, started, self._over)
+        printed = None
+        if outcome is Outcome.OK:
+            self._place.hold()
+            printed = Printed(self._stdout_fd, self._place.free)
+        return RunResult(outcome, printed, tail, started, self._over)
 
     def kill(self) -> None:
         """Everything, at once; the kernel clears away behind us."""
@@ -240,27 +237,20 @@ class Run:
                 return None
             raise self._failure()
         self.kill()
-        while len(self._stdout) <= self._limits.stdout and self._read_stdout():
-            pass
-        if len(self._stdout) > self._limits.stdout:
+        if self._flooded():
             return Outcome.FLOODED
         if code == 128 + signal.SIGKILL and time.monotonic() >= hand.end:
             return Outcome.TIMED_OUT
         return Outcome.OK if code == 0 else Outcome.CRASHED
+
+    def _flooded(self) -> bool:
+        return os.fstat(self._stdout_fd).st_size > self._limits.stdout
 
     def _check_started(self) -> None:
         """Not having been started is no fault of the program."""
         unread = fcntl.ioctl(self._gate, termios.FIONREAD, struct.pack("i", 0))
         if struct.unpack("i", unread)[0]:
             raise Late
-
-    def _read_stdout(self) -> bool:
-        try:
-            data = os.read(self._stdout_fd, _MIB)
-        except BlockingIOError:
-            return False
-        self._stdout += data
-        return bool(data)
 
     def _read_status(self) -> bool:
         data = os.read(self._status_fd, 4096)
@@ -318,6 +308,6 @@ def _pipe(readers: contextlib.ExitStack, writers: contextlib.ExitStack) -> tuple
     return _opened(readers, reader), _opened(writers, writer)
 
 
-def _ends(path: Path, reading: int, writing: int, own: contextlib.ExitStack, child: contextlib.ExitStack) -> tuple[int, int]:
-    reader = _opened(own, os.open(path, os.O_RDONLY | reading | os.O_CLOEXEC))
-    return reader, _opened(child, os.open(path, os.O_WRONLY | writing | os.O_CLOEXEC))
+def _ends(path: Path, own: contextlib.ExitStack, child: contextlib.ExitStack) -> tuple[int, int]:
+    reader = _opened(own, os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+    return reader, _opened(child, os.open(path, os.O_WRONLY | os.O_APPEND | os.O_TRUNC | os.O_CLOEXEC))

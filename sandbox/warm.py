@@ -15,11 +15,11 @@ from privid.errors import SandboxFailed
 from .brood import Brood, Child
 from .chunk import CHUNK_FILE, FRAMES_FILE
 from .hands import Booked, Hand, OwnHand, Stop
-from .run import Limits, Outcome, RunResult, follow, uncopied
+from .printed import Printed
+from .run import Limits, Outcome, RunResult, follow
 
 __all__ = ["WarmRun"]
 
-_MIB = 1 << 20
 _GLANCE = 0.0003
 _MOMENT = 1.0
 _PF_EXITING = 0x4
@@ -32,8 +32,7 @@ class WarmRun:
         self._brood = brood
         self._child = child
         self._limits = limits
-        self._stdout = bytearray()
-        self._closed = 0.0  # when it closed its output
+        self._over = 0.0  # when the program had ended
         for name in (FRAMES_FILE, CHUNK_FILE):
             os.link(chunk / name, child.box / name)
 
@@ -52,19 +51,25 @@ class WarmRun:
             hand.book(begin, end, Booked(b"0", thaw, *child.group.open_stroke(opened), stamped))
 
     def collect(self, hand: Hand | OwnHand, stop: Stop | None) -> Outcome:
-        """Read what the program prints until it ends, floods, or its time is over."""
+        """Wait until the program ends, or its time is over."""
         def judge() -> Outcome | None:
-            if len(self._stdout) > self._limits.stdout:
-                return Outcome.FLOODED
             status = self._status(over=hand.over)
             return None if status is None else self._ended(status, hand)
 
-        outcome = follow(hand, stop, {self._child.output: self._read_last, self._brood.control.fileno(): self._listen}, judge)
-        if outcome is not Outcome.OK or not self._closed:
-            self._closed = time.monotonic()
-        if outcome is Outcome.FLOODED or not hand.kills:
+        watched = {self._brood.control.fileno(): self._listen}
+        with contextlib.ExitStack() as opened:
+            with contextlib.suppress(ProcessLookupError):  # gone already
+                pidfd = os.pidfd_open(self._child.seen.pid)
+                opened.callback(os.close, pidfd)
+                watched[pidfd] = self._see_end
+            outcome = follow(hand, stop, watched, judge)
+        if outcome is not Outcome.OK or not self._over:
+            self._over = time.monotonic()
+        if not hand.kills:
             self.kill()
-        return Outcome.TIMED_OUT if outcome is None else outcome
+        if outcome is None:
+            return Outcome.FLOODED if self._flooded() else Outcome.TIMED_OUT
+        return outcome
 
     def kill(self) -> None:
         self._child.group.kill()
@@ -72,7 +77,7 @@ class WarmRun:
     def result(self, outcome: Outcome, started: float) -> RunResult:
         size = os.fstat(self._child.errors).st_size
         tail = os.pread(self._child.errors, self._limits.stderr, max(0, size - self._limits.stderr))
-        return RunResult(outcome, uncopied(self._stdout) if outcome is Outcome.OK else b"", tail, started, self._closed)
+        return RunResult(outcome, Printed(self._child.output) if outcome is Outcome.OK else None, tail, started, self._over)
 
     def _status(self, *, over: bool) -> int | None:
         """How the program ended, or None while it runs. Process 1 tells it when everything of the child is gone; that takes a few
@@ -94,29 +99,21 @@ class WarmRun:
         return self._brood.ended.pop(self._child.seen.inner_pid, None)
 
     def _ended(self, status: int, hand: Hand | OwnHand) -> Outcome:
-        while len(self._stdout) <= self._limits.stdout and self._read():
-            pass
-        if len(self._stdout) > self._limits.stdout:
+        if self._flooded():
             return Outcome.FLOODED
         code = os.waitstatus_to_exitcode(status)
         if code == -signal.SIGKILL and time.monotonic() >= hand.end:
             return Outcome.TIMED_OUT
         return Outcome.OK if code == 0 else Outcome.CRASHED
 
+    def _flooded(self) -> bool:
+        return os.fstat(self._child.output).st_size > self._limits.stdout
+
     def _listen(self) -> bool:
         if not self._brood.listen():
             raise SandboxFailed("the process that warm children belong to is gone")
         return True
 
-    def _read_last(self) -> bool:
-        if not (more := self._read()):
-            self._closed = time.monotonic()
-        return more
-
-    def _read(self) -> bool:
-        try:
-            data = os.read(self._child.output, _MIB)
-        except BlockingIOError:
-            return False
-        self._stdout += data
-        return bool(data)
+    def _see_end(self) -> bool:
+        self._over = time.monotonic()
+        return False

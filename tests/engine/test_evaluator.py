@@ -20,6 +20,7 @@ import pytest
 from privid.engine.cancel import Cancel, Cancelled
 from privid.engine.chunks import ChunkCache
 from privid.engine.evaluation import Done, Evaluation, Evaluations, Task
+from privid.engine.kept import rows_file
 from privid.engine.log import Log
 from privid.engine.timetable import NANO
 from privid.room import Room
@@ -36,7 +37,7 @@ SPIN = "SELECT room.spin({})"
 def evaluating(data: Path, served: ServedDatabase) -> Iterator[Evaluations]:
     cache = ChunkCache(data / "chunks.db")
     room = Room(data, served, lambda event, /, **fields: None)
-    made = Evaluations(room, data / "chunks.db", Log(StringIO()))
+    made = Evaluations(room, rows_file(data / "chunks.db"), Log(StringIO()))
     try:
         yield made
     finally:

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -13,12 +14,14 @@ from pathlib import Path
 import pytest
 
 from privid.engine.jobs import Job, Slot
-from privid.engine.reading import Readings, Unread, reading_time, schedule
+from privid.engine.kept import Keeper, Kept
+from privid.engine.reading import Readings, Unread, busy_time, reading_time, schedule
 from privid.engine.rows import decode_columns
 from privid.engine.timetable import NANO, Place
 from privid.errors import SandboxFailed
 from privid.model import Column, Table
 from privid.sandbox.executable import Kind
+from privid.sandbox.printed import Printed
 from privid.sandbox.program import Program
 from privid.sandbox.rows import line_limit, output_limit
 from tests.calculus import builders
@@ -27,9 +30,33 @@ NUMBER = Column("n", 1, "float8", "float8", False, 0.0)
 WORD = Column("word", 2, "text", "text", False, "none")
 
 
+class Desk:
+    """The reader, and what it has kept."""
+
+    def __init__(self, path: Path) -> None:
+        self.readings, self._kept = Readings(path), Kept(path)
+
+    def read(self, of: Table, stdout: bytes | None) -> tuple[int, bytes]:
+        key = b"%d" % time.monotonic_ns()
+        self.readings.read(key, of, None if stdout is None else Printed.of(stdout))
+        found = self._kept.get(key)
+        assert found is not None
+        return found
+
+    def busy(self) -> int:
+        """Nanoseconds of processor time that the reader's process has used."""
+        return int(Path(f"/proc/{self.readings._process.pid}/schedstat").read_text().split()[0])
+
+    def close(self) -> None:
+        self.readings.close()
+        self._kept.close()
+
+
 @pytest.fixture(scope="module")
-def readings() -> Iterator[Readings]:
-    made = Readings()
+def readings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    path = tmp_path_factory.mktemp("rows") / "rows.db"
+    Keeper(path).close()
+    made = Desk(path)
     yield made
     made.close()
 
@@ -39,19 +66,19 @@ def table(max_rows: int, *columns: Column) -> Table:
     return type(found)(**{**vars(found), "columns": columns})
 
 
-def rows_of(readings: Readings, of: Table, stdout: bytes | None) -> list[tuple[object, ...]]:
+def rows_of(readings: Desk, of: Table, stdout: bytes | None) -> list[tuple[object, ...]]:
     number, body = readings.read(of, stdout)
     return list(decode_columns(of.untrusted, body, number))
 
 
-def test_rows_are_read_and_what_went_wrong_is_a_row_of_defaults(readings: Readings) -> None:
+def test_rows_are_read_and_what_went_wrong_is_a_row_of_defaults(readings: Desk) -> None:
     of = table(3, NUMBER, WORD)
     assert rows_of(readings, of, b'{"n": 1, "word": "a"}\n{"n": 2}\n') == [(1.0, "a"), (2.0, "none")]
     assert rows_of(readings, of, b"") == []
     assert rows_of(readings, of, None) == [(0.0, "none")]
 
 
-def test_every_value_that_a_column_can_have_fits_into_a_line(readings: Readings) -> None:
+def test_every_value_that_a_column_can_have_fits_into_a_line(readings: Desk) -> None:
     of = table(2, NUMBER, WORD)
     longest = json.dumps({"n": -1.7976931348623157e308, "word": "\u00e9" * 1024})
     assert len(longest) > 6 * 1024
@@ -70,47 +97,60 @@ SLOW: dict[str, Callable[[int], bytes]] = {
 
 
 @pytest.mark.parametrize("kind", SLOW)
-@pytest.mark.parametrize("max_rows", [1, 2000])
-def test_reading_takes_less_than_the_time_that_is_set_aside_for_it(readings: Readings, kind: str, max_rows: int) -> None:
+@pytest.mark.parametrize("max_rows", [1, 300])
+def test_reading_takes_the_processor_time_that_is_set_aside_for_it(readings: Desk, kind: str, max_rows: int) -> None:
     of = table(max_rows, NUMBER, WORD)
     line = SLOW[kind](line_limit(of.columns))
     assert len(line) <= line_limit(of.columns)
-    stdout = (line + b"\n") * max_rows + b"x" * (1 << 20)
-    taken = []
-    for _ in range(3):
-        begun = time.monotonic_ns()
-        readings.read(of, stdout)
-        taken.append(time.monotonic_ns() - begun)
-    assert min(taken) < reading_time(of) / 2, (min(taken) / 1e6, reading_time(of) / 1e6)
+    assert_spent(readings, of, (line + b"\n") * max_rows + b"x" * (1 << 20))
 
 
-@pytest.mark.parametrize(("max_rows", "columns"), [(1, 100), (200, 100), (5000, 20)])
-def test_reading_columns_with_options_takes_less_than_the_time_that_is_set_aside_for_it(readings: Readings, max_rows: int,
-                                                                                        columns: int) -> None:
+@pytest.mark.parametrize(("max_rows", "columns"), [(1, 100), (50, 100), (1000, 20)])
+def test_reading_columns_with_options_takes_the_processor_time_that_is_set_aside(readings: Desk, max_rows: int, columns: int) -> None:
     numbers = [Column(f"n{i}", i + 1, "float8", "float8", False, 0.0, bounds=(Fraction(0), Fraction(120))) for i in range(columns - 1)]
     keys = tuple(f"{i:0>65}" for i in range(1000))
     of = table(max_rows, *numbers, Column("word", 200, "text", "text", False, keys[0], keys=keys))
     line = json.dumps({**{c.name: 119.9999949999 for c in numbers}, "word": keys[-1] + "x"}).encode()
-    taken = []
-    for _ in range(10):
-        begun = time.monotonic_ns()
-        rows, _ = readings.read(of, (line + b"\n") * max_rows)
-        taken.append(time.monotonic_ns() - begun)
-    assert rows == max_rows
-    assert min(taken) < reading_time(of) / 2, (min(taken) / 1e6, reading_time(of) / 1e6)
+    assert_spent(readings, of, (line + b"\n") * max_rows)
 
 
-def test_what_is_printed_beyond_the_longest_output_is_not_looked_at(readings: Readings) -> None:
+def test_reading_many_short_rows_takes_the_processor_time_that_is_set_aside_for_it(readings: Desk) -> None:
+    """And not more than that if some of them are deeply nested."""
+    flags = [Column(f"c{i:02}" + "x" * 60, i + 1, "boolean", "boolean", False, False) for i in range(83)]
+    of = table(4_000, *flags)
+    nested = b"[" + (b"[" * 900 + b"]" * 900 + b",") * 19 + b"0]\n"
+    assert_spent(readings, of, b"{}\n" * 3_540 + nested * 460)
+
+
+def assert_spent(readings: Desk, of: Table, stdout: bytes) -> None:
+    """What is as bad as it can be takes what nothing takes, within the time that is set aside: others feel no difference. Of three runs the
+    best, for the machine may be busy with something else."""
+    spent = {}
+    for what, printed in (("much", stdout), ("nothing", b"")):
+        found = []
+        for _ in range(3):
+            file = Printed.of(printed)
+            begun, used = time.monotonic_ns(), readings.busy()
+            readings.readings.read(b"spent", of, file)
+            found.append((readings.busy() - used, time.monotonic_ns() - begun))
+            file.close()
+        spent[what] = min(found)
+        assert min(taken for _, taken in found) < reading_time(of), (spent, reading_time(of))
+    much, nothing = spent["much"][0], spent["nothing"][0]
+    assert abs(much - nothing) < max(busy_time(of) / 20, 600_000), (spent, busy_time(of))
+    assert nothing > 0.9 * busy_time(of)
+
+
+def test_what_is_printed_beyond_the_longest_output_is_not_looked_at(readings: Desk) -> None:
     of = table(1, NUMBER)
     assert output_limit(of.untrusted, 1) < 3000
-    begun = time.monotonic()
     assert len(rows_of(readings, of, b"\n" * (16 << 20))) == 0
-    assert time.monotonic() - begun < 0.2
+    assert_spent(readings, of, b"\n" * (16 << 20))
 
 
-def test_a_reader_that_dies_is_replaced(readings: Readings) -> None:
+def test_a_reader_that_dies_is_replaced(readings: Desk) -> None:
     of = table(1, NUMBER)
-    os.kill(readings._process.pid, signal.SIGKILL)
+    os.kill(readings.readings._process.pid, signal.SIGKILL)
     with pytest.raises(SandboxFailed):
         readings.read(of, b'{"n": 1}')
     assert rows_of(readings, of, b'{"n": 1}') == [(1.0,)]
@@ -134,3 +174,33 @@ def test_a_schedule_is_the_same_whether_or_not_what_is_past_was_forgotten(tmp_pa
         assert unread.read_by(slots[-1:]) == last
     assert unread.read_by([], [(now, NANO)]) == last + NANO
     assert unread.read_by([]) == 0
+
+
+def test_when_rows_are_there_follows_from_the_slots_that_were_handed_over_and_nothing_is_kept_of_the_past(tmp_path: Path) -> None:
+    now = time.monotonic_ns()
+    job = Job("j", table(1, NUMBER), Program(tmp_path / "p", Kind.PROGRAM), 0, 0, tmp_path, reading=NANO)
+    ends = [now - 10 * NANO, *[now - 2 * NANO] * 2, *[now - NANO // 2] * 4, now + 100 * NANO]
+    slots = [Slot(b"%d" % i, i, 0, Place(i, end, 0), job, {job}) for i, end in enumerate(ends)]
+    unread = Unread()
+    unread.add(slots)
+    for slot in reversed(slots):
+        unread.hand(slot)
+    by = [unread.due(slot) - now for slot in slots[2:]]
+    assert by == [0, NANO, 2 * NANO, 3 * NANO, 4 * NANO, 101 * NANO]
+    assert [unread.read_by([slot]) - now for slot in slots[2:]] == by
+    assert unread.due(slots[0]) == 0 and len(unread._handed) == 5
+
+
+def test_the_engine_moves_no_byte_of_what_was_printed(readings: Desk) -> None:
+    """Its interpreter does the same for an empty output as for one of a megabyte: as much is said, and no memory is taken."""
+    of = table(1000, WORD)
+    line = b'{"word": "%s"}\n' % (b"x" * 1024)
+    said = []
+    for stdout in (b"", line * 1000):
+        printed = Printed.of(stdout)
+        tracemalloc.start()
+        readings.readings.read(b"key", of, printed)
+        said.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        printed.close()
+    assert abs(said[1] - said[0]) < 1000 and max(said) < 50_000, said

@@ -18,6 +18,7 @@ from privid.engine import runner
 from privid.engine.cancel import Cancelled
 from privid.engine.chunks import ChunkCache
 from privid.engine.jobs import Job
+from privid.engine.kept import rows_file
 from privid.engine.log import Log
 from privid.engine.programs import Programs, describe
 from privid.engine.reading import Readings
@@ -29,6 +30,7 @@ from privid.errors import SandboxFailed
 from privid.model import Camera, Column, Executable, Footage, Grid, Mask, Region, Regions, Table
 from privid.sandbox.executable import Kind
 from privid.sandbox.hands import Stop
+from privid.sandbox.printed import Printed
 from privid.sandbox.program import Program
 from privid.sandbox.run import Limits, Outcome, RunResult
 from privid.sandbox.runtime import Runtime
@@ -70,7 +72,7 @@ class TimeKeeper:
             time.sleep(max(0.0, end - time.monotonic()))
             raise SandboxFailed("could not do this and that", detail=f"level {level}")
         cancelled = select.select([stop], [], [], max(0.0, end - time.monotonic()))[0]
-        return RunResult(Outcome.CANCELLED if cancelled else Outcome.OK, b'{"n": %d}' % level, b"")
+        return RunResult(Outcome.CANCELLED if cancelled else Outcome.OK, Printed.of(b'{"n": %d}' % level), b"")
 
     def close(self) -> None:
         pass
@@ -87,11 +89,11 @@ class Workshop:
         self.lanes = [TimeKeeper() for _ in range(lanes)]
         self.decoded: list[int] = []
         self.directory, self.read = directory, list[int]()
-        self.readings = Readings()
+        self.readings = Readings(rows_file(directory / "chunks.db"))
         programs = Programs(Runtime("none", "0", directory), Limits(), self.readings)
         self.runner = Runner(self.lanes, self.cache, self.scratch, Log(self.log),
                              starts_warm=programs.starts_warm, read_file=lambda sha256: b"", describe=self.describe,
-                             open_reader=self.open_reader, read_output=programs.read_output)
+                             open_reader=self.open_reader, read_output=programs.read_output, weigh=programs.weight)
 
     def describe(self, table: Table, chunk: int, region: int, folder: Path) -> None:
         self.decoded.append(chunk)
@@ -218,9 +220,10 @@ def test_what_has_ended_is_kept_whoever_wants_it(make_workshop: Callable[[int], 
     workshop = make_workshop(1)
     job = workshop.submit(3)
     first, second, third = job.own
-    time.sleep(max(0, second.place.end + NANO // 50 - time.monotonic_ns()) / NANO)
+    while time.monotonic_ns() < second.place.end + NANO // 50:  # which moves if the machine is busy
+        time.sleep(0.002)
     workshop.runner.cancel(job)
-    assert third.over and not first.over and not second.over, "read or not, decided by the timetable"
+    assert third.over and not second.over, "read or not, decided by the timetable"
     assert first.finished.wait(5) and second.finished.wait(5)
     assert len(workshop.submit(3).own) == 1
 
@@ -322,7 +325,7 @@ def test_a_forecast_of_many_slots_is_as_good_as_one_of_each_slot_by_itself(
     table, series = shop.table(40), bytes(32)
     stretches = [Stretch(0, 40, 0, series, 0, 1)]
     for key in list(stretches[0].all_keys())[:3]:
-        shop.cache.put(key, 0, "ok", 1, b"")
+        shop.cache.put(key, "ok", 1)
     job = shop.runner.submit(table, Kind.PROGRAM, [(chunk, 0) for chunk in range(5, 9)], list(stretches[0].all_keys())[5:9])
     count, end = shop.runner.forecast(table, stretches)
     assert count == 40 - 3 - 4

@@ -110,6 +110,7 @@ def test_whatever_a_program_takes_the_next_one_finds_everything_as_ever(warm: bo
             assert time.monotonic() >= began + SLOT, name
             found = run_in_time(trial, usual)
             assert (found.outcome, bytes(found.stdout)) == (base.outcome, bytes(base.stdout)), name
+        del base, found, result  # and the files that they hold
         for wanted in (usual, *hostile.values()):
             trial.lane.dismiss(wanted)
         assert wait_until_gone(trial.lane, 20) == []
