@@ -39,7 +39,8 @@ def analyse(select: Select, settings: Mapping[str, str], tables: Sequence[Table]
         raise InvalidValue('"privid.epsilon" must be greater than zero', hint="SET privid.epsilon = 0.5;")
     context = Context(tables, evaluate, public)
     release = build(alike_below(select), context)
-    cells = groups(release, evaluate)
+    of_nothing = has_rows_of_nothing(select)
+    cells = groups(release, evaluate, of_nothing)
     drafts = [draft(agg, release, cells, evaluate) for agg in release.aggs]
     _probe(context, release.relation.leaves, evaluate)
     cameras = release.relation.cameras
@@ -66,7 +67,7 @@ def analyse(select: Select, settings: Mapping[str, str], tables: Sequence[Table]
         hints=tuple(hints(release, cells, drafts, outputs, evaluate)), columns=tuple(columns),
         argmax=release.argmax.of if release.argmax is not None else None, costs=costs,
         linear=release.relation.linear and all(one.linear for one in drafts) and _alike(release.relation.leaves),
-        of_nothing=has_rows_of_nothing(select))
+        of_nothing=of_nothing)
 
 
 def _choose(release: Release, drafts: Sequence[Draft], places: Sequence[tuple[int, ...]], cells: Cells,

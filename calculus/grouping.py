@@ -19,12 +19,13 @@ from .tree import position
 __all__ = ["groups"]
 
 
-def groups(release: Release, evaluate: Evaluate) -> Cells:
-    """Every group of the answer. Without GROUP BY there is one, without columns."""
+def groups(release: Release, evaluate: Evaluate, of_nothing: bool) -> Cells:
+    """Every group of the answer. Without GROUP BY there is one, without columns. `of_nothing`: there may be rows of no chunk."""
     row, scope = release.relation, release.scope
     trusted = [i for i, e in enumerate(release.group) if scope.trusted(e) and scope.local(e)]
     _check_listing(release)
-    found = group_cells.cells([release.group[i] for i in trusted], row, scope, evaluate) if trusted else [()]
+    found = group_cells.cells([release.group[i] for i in trusted], row, scope, evaluate,
+                              of_nothing=of_nothing) if trusted else [()]
     lists = _lists(release, [i for i in range(len(release.group)) if i not in trusted], evaluate)
     combinations = prod(len(keys) for _, keys in lists)
     if len(found) * combinations > group_cells.MAX_KEYS:

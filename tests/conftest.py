@@ -128,7 +128,7 @@ class RunningStack:
               user: str = "analyst", **options: str) -> None:
         """A foreign table over the first ten seconds of a camera, in chunks of a second, unless the options say otherwise."""
         options = {"executable": executable, "begin": STARTS, "end": "2026-03-01 06:00:10+00", "chunk": "1s", "stride": "0s",
-                   "timeout": "500ms", "max_rows": "1", **options}
+                   "timeout": "200ms", "max_rows": "1", **options}
         with self.connect(user) as connection:
             connection.execute(sql.SQL("CREATE FOREIGN TABLE {} ({}) SERVER {} OPTIONS ({})").format(
                 sql.Identifier(name), sql.SQL(columns), sql.Identifier(camera), _options(options)))

@@ -24,12 +24,13 @@ RULE = "group by trusted cells"
 MAX_KEYS = 100_000
 
 
-def cells(expressions: Sequence[Expr], row: Certificate, scope: Scope, evaluate: Evaluate) -> list[Key]:
-    """Every combination that a selected chunk has, in order of time, scan by scan."""
+def cells(expressions: Sequence[Expr], row: Certificate, scope: Scope, evaluate: Evaluate, *, of_nothing: bool = False) -> list[Key]:
+    """Every combination that a selected chunk has, in order of time, scan by scan. `of_nothing`: there may be rows although no chunk is
+    selected, which are in the group of constants."""
     found: dict[Key, None] = {}
     by_expr = [scope.cells(e) for e in expressions]
     for leaf in row.leaves:
-        if not leaf.use.count:
+        if not leaf.use.count and not (of_nothing and all(isinstance(e, Const) for e in expressions)):
             continue
         here = [e if isinstance(e, Const) else known.get(leaf.number) for e, known in zip(expressions, by_expr, strict=True)]
         own = [e for e in here if e is not None]

@@ -26,6 +26,7 @@ FREE: dict[str, list[tuple[Any, ...]] | set[tuple[Any, ...]]] = {
     "SELECT size, count(*) FROM {} WHERE false GROUP BY 1": {("small", 0), ("large", 0)},
     "SELECT count(*) FROM (SELECT count(*) AS n FROM {} WHERE false) q": [(1,)],
     "SELECT count(*) FROM (SELECT count(*) AS n FROM {} WHERE chunk < '1999-01-01') q": [(1,)],
+    "SELECT k, count(*) FROM (SELECT 7 AS k, min(chunk) FROM {} WHERE chunk < '1999-01-01') q GROUP BY k": [(7, 1)],
     "SELECT k.key, count(*), count(t.v) FROM (VALUES ('a'), ('b')) k(key) LEFT JOIN {} t"
     " ON t.plate = k.key AND t.chunk < '1999-01-01' GROUP BY 1": {("a", 1, 0), ("b", 1, 0)},
     "SELECT chunk FROM {} GROUP BY chunk": {(chunk,) for chunk in BEGIN},

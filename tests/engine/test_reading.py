@@ -123,20 +123,21 @@ def test_reading_many_short_rows_takes_the_processor_time_that_is_set_aside_for_
 
 
 def assert_spent(readings: Desk, of: Table, stdout: bytes) -> None:
-    """What is as bad as it can be takes what nothing takes, within the time that is set aside: others feel no difference. Of three runs the
-    best, for the machine may be busy with something else."""
+    """What is as bad as it can be takes what nothing takes, within the time that is set aside: others feel no difference. Of several runs
+    the best, for the machine may be busy with something else."""
     spent = {}
     for what, printed in (("much", stdout), ("nothing", b"")):
-        found = []
-        for _ in range(3):
+        busy, taken = list[int](), list[int]()
+        while len(busy) < 3 or (min(taken) >= reading_time(of) and len(busy) < 50):
             file = Printed.of(printed)
             begun, used = time.monotonic_ns(), readings.busy()
             readings.readings.read(b"spent", of, file)
-            found.append((readings.busy() - used, time.monotonic_ns() - begun))
+            busy.append(readings.busy() - used)
+            taken.append(time.monotonic_ns() - begun)
             file.close()
-        spent[what] = min(found)
-        assert min(taken for _, taken in found) < reading_time(of), (spent, reading_time(of))
-    much, nothing = spent["much"][0], spent["nothing"][0]
+        spent[what] = min(busy)
+        assert min(taken) < reading_time(of), (what, min(taken), reading_time(of))
+    much, nothing = spent["much"], spent["nothing"]
     assert abs(much - nothing) < max(busy_time(of) / 20, 600_000), (spent, busy_time(of))
     assert nothing > 0.9 * busy_time(of)
 

@@ -148,10 +148,12 @@ class Pairs:
                 runs = self._both(scenario, rng)
             finding = self._smaller(self._always(scenario, rng, runs), rng)
             self.tally.raced += finding is None
-        elif finding is None and self._late(scenario, runs):
-            with nullcontext() if scenario.timed else self.floor.alone():
-                runs = self._both(scenario, rng)
-                finding = self._smaller(self._always(scenario, rng, runs, _PATIENCE), rng)
+        elif finding is None and (late := self._late(scenario, runs)):
+            runs = self._both(scenario, rng)
+            if late & self._late(scenario, runs):
+                with nullcontext() if scenario.timed else self.floor.alone():
+                    runs = self._both(scenario, rng)
+                    finding = self._smaller(self._always(scenario, rng, runs, _PATIENCE), rng)
         if finding is None and not scenario.racing:
             finding = self._values(scenario, runs)
         if finding is not None:
@@ -182,12 +184,13 @@ class Pairs:
                     self.tally.internal[step.text] += 1
         return None
 
-    def _late(self, scenario: Scenario, runs: dict[str, Run]) -> bool:
-        """Whether a step took longer on one side than is usual on a machine as busy as this is."""
+    def _late(self, scenario: Scenario, runs: dict[str, Run]) -> set[tuple[int, str]]:
+        """The steps that took longer on one side than is usual on a machine as busy as this is."""
         usual = sorted(map(abs, self.tally.slower[-100:]))
         most = max(_LATE, 10 * usual[len(usual) // 2]) if usual and not scenario.timed else _LATE
-        return any(step.asks and abs(a.seconds - b.seconds) > most
-                   for step, a, b in zip(scenario.steps, runs["a"], runs["b"], strict=True))
+        return {(i, "a" if a.seconds > b.seconds else "b")
+                for i, (step, a, b) in enumerate(zip(scenario.steps, runs["a"], runs["b"], strict=True))
+                if step.asks and abs(a.seconds - b.seconds) > most}
 
     def _always(self, scenario: Scenario, rng: random.Random, runs: dict[str, Run],
                 patience: int = 0) -> Finding | None:
