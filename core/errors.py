@@ -14,6 +14,7 @@ __all__ = [
     "ExecutableInvalid",
     "InvalidValue",
     "NoRule",
+    "OutOfDate",
     "PermissionDenied",
     "PrividError",
     "RawRows",
@@ -103,6 +104,12 @@ class InvalidValue(PrividError):
     """An option, setting or argument has a value that cannot be used."""
 
     sqlstate = "22023"
+
+
+class OutOfDate(PrividError):
+    """What the session takes a camera or a role for is not what the catalog says."""
+
+    sqlstate = "40001"
 
 
 class PermissionDenied(PrividError):

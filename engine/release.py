@@ -25,6 +25,7 @@ from .allowances import is_slow, margin_of, picking, widened
 from .blocks import Blocks
 from .cancel import Cancel, Cancelled
 from .chunks import ChunkCache, series_of
+from .current import Stated
 from .definitions import Sources, make_camera, make_table
 from .evaluation import Evaluations, Task
 from .handles import Charge, Handle, Scan
@@ -100,7 +101,15 @@ class Desk:
 
     def choose(self, request: dict[str, Any], cancel: Cancel) -> list[int]:
         """Which of several levels of a statement are its releases."""
+        self._confirmed(request)
         return self._judge.choose(request, cancel)
+
+    def _confirmed(self, request: dict[str, Any], *, raw: bool = False) -> Stated:
+        """What a request says of the catalog, if that is so."""
+        stated = Stated(request)
+        with self._ledger.pool.connection() as conn:
+            stated.confirm(conn, raw=raw)
+        return stated
 
     def _read(self, use: TableUse, *, alone: bool = False) -> _Read:
         """`alone`: whatever wider table there is."""
@@ -121,6 +130,7 @@ class Desk:
 
     def explain(self, request: dict[str, Any], cancel: Cancel) -> tuple[dict[str, Any], list[str]]:
         """What a release would cost. Nothing is charged, nothing runs."""
+        self._confirmed(request)
         judged = self._judge.judge(request, cancel)
         plan = judged.plan
         claims, role = _claims(plan), text_of(request, "role")
@@ -156,6 +166,7 @@ class Desk:
     def release(self, request: dict[str, Any], cancel: Cancel) -> Answer:
         """The answer, at its public moment: computed and charged, or one that has been given before."""
         arrived = time.monotonic_ns()
+        stated = self._confirmed(request)
         judged = self._judge.judge(request, cancel)
         plan = judged.plan
         if not plan.reads:
@@ -171,7 +182,7 @@ class Desk:
         cancel.check()
         release = self._ledger.charge(_claims(plan), ReleaseRecord(
             role=text_of(request, "role"), query=text_of(request, "query"), canonical=plan.canonical, key=key, epsilon=plan.epsilon,
-            mechanism=plan.mechanism, outputs=plan.outputs))
+            mechanism=plan.mechanism, outputs=plan.outputs), stated.confirm)
         handle = Handle(Charge(release, arrived, time.monotonic_ns(), nanoseconds(allowance)), self._cache.pin())
         self._log.write("release charged", release=release, cameras=len(plan.costs), outputs=len(plan.outputs), groups=len(plan.keys))
         try:
@@ -263,7 +274,8 @@ class Desk:
     # Rows, for owners
 
     def raw(self, request: dict[str, Any]) -> Handle:
-        """Rows for the camera's owner: no noise, no charge, no deadline. The library has checked who asks."""
+        """Rows for the camera's owner: no noise, no charge, no deadline."""
+        self._confirmed(request, raw=True)
         tables = self._judge.tables(request)
         handle = Handle(None, self._cache.pin())
         self._log.write("raw access", tables=len(tables))

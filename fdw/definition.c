@@ -71,7 +71,7 @@ CheckFamily(Oid relid)
 {
 	ListCell   *lc;
 
-	foreach(lc, find_all_inheritors(relid, NoLock, NULL))
+	foreach(lc, find_all_inheritors(relid, AccessShareLock, NULL))
 		CheckOne(RelationRelationId, lfirst_oid(lc));
 }
 

@@ -101,6 +101,17 @@ AppendServer(StringInfo out, Oid serverid)
 	appendStringInfoChar(out, '}');
 }
 
+/* {"role", "server"}: who reads what; the engine looks up whether that may be. */
+void
+AppendReader(StringInfo out, Oid role, Oid serverid)
+{
+	AppendJsonKey(out, NULL);
+	appendStringInfoChar(out, '{');
+	AppendJsonInt(out, "role", role);
+	AppendJsonInt(out, "server", serverid);
+	appendStringInfoChar(out, '}');
+}
+
 /* Refuse an enum with a cast: PostgreSQL would call it, with the rights of whoever asks, where a text is compared with a column. */
 void
 CheckCasts(Oid enumtype)

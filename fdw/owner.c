@@ -6,7 +6,10 @@
  */
 #include "privid.h"
 
+#include "foreign/foreign.h"
+#include "miscadmin.h"
 #include "parser/parsetree.h"
+#include "utils/inval.h"
 
 /* A statement that raw.c approved; the estimate is made of nothing that a video could change. */
 double
@@ -22,6 +25,7 @@ PlanScan(PlannerInfo *root, RelOptInfo *baserel, Oid relid)
 bool
 BeginScan(Oid relid, const char *source)
 {
+	AcceptInvalidationMessages();
 	CheckRawScan(relid, source);
 	return IsDeclared(relid);
 }
@@ -39,11 +43,19 @@ AppendScan(StringInfo out, Oid relid, RowStream *stream)
 {
 	StringInfoData ask;
 
+	AcceptInvalidationMessages();
 	initStringInfo(&ask);
 	appendStringInfoChar(&ask, '{');
 	AppendJsonKey(&ask, "tables");
 	appendStringInfoChar(&ask, '[');
 	AppendTable(&ask, relid);
+	appendStringInfoChar(&ask, ']');
+	AppendJsonString(&ask, "role", GetUserNameFromId(GetUserId(), false));
+	AppendJsonInt(&ask, "role_oid", GetUserId());
+	AppendJsonKey(&ask, "readers");
+	appendStringInfoChar(&ask, '[');
+	AppendReader(&ask, GetUserId(), GetForeignTable(relid)->serverid);
+	AppendReader(&ask, GetOuterUserId(), GetForeignTable(relid)->serverid);
 	appendStringInfoChar(&ask, ']');
 	AppendSettings(&ask);
 	appendStringInfoChar(&ask, '}');

@@ -46,6 +46,7 @@ extern bool IsPrividEntry(RangeTblEntry *rte);
 extern bool IsPrividServer(ForeignServer *server);
 extern bool HasFamily(Oid relid);
 extern void AppendServer(StringInfo out, Oid serverid);
+extern void AppendReader(StringInfo out, Oid role, Oid serverid);
 extern void AppendTable(StringInfo out, Oid relid);
 extern void AppendLabels(StringInfo out, Oid enumtype);
 extern void AppendSettings(StringInfo out);

@@ -8,6 +8,7 @@
 #include "miscadmin.h"
 #include "parser/parse_func.h"
 #include "utils/builtins.h"
+#include "utils/inval.h"
 #include "utils/numeric.h"
 #include "utils/fmgrprotos.h"
 
@@ -98,6 +99,7 @@ Envelope(Writer *w, const char *member)
 	initStringInfo(&out);
 	appendStringInfoChar(&out, '{');
 	AppendJsonString(&out, "role", GetUserNameFromId(GetUserId(), false));
+	AppendJsonInt(&out, "role_oid", GetUserId());
 	AppendJsonString(&out, "database", get_database_name(MyDatabaseId));
 	AppendJsonString(&out, "epsilon", epsilon);
 	AppendJsonBool(&out, "reuse", privid_reuse);
@@ -112,6 +114,11 @@ Envelope(Writer *w, const char *member)
 		AppendJsonKey(&out, NULL);
 		AppendTable(&out, lfirst_oid(lc));
 	}
+	appendStringInfoChar(&out, ']');
+	AppendJsonKey(&out, "readers");
+	appendStringInfoChar(&out, '[');
+	foreach(lc, w->readers)
+		AppendReader(&out, linitial_oid(lfirst(lc)), lsecond_oid(lfirst(lc)));
 	appendStringInfo(&out, "],\"%s\":%s}", member, w->out.data);
 	return out.data;
 }
@@ -124,6 +131,7 @@ RequestOf(List *release, ParamListInfo params, const char *source)
 	int			nest = NewGUCNestLevel();
 	char	   *request;
 
+	AcceptInvalidationMessages();
 	PinTextForms();
 	initStringInfo(&w.out);
 	WriteSelect(&w, release, params);
@@ -140,6 +148,7 @@ RequestForChoice(Candidate *top, ParamListInfo params, const char *source)
 	int			nest = NewGUCNestLevel();
 	char	   *request;
 
+	AcceptInvalidationMessages();
 	PinTextForms();
 	initStringInfo(&w.out);
 	WriteCandidate(&w, top, params);

@@ -41,6 +41,7 @@ WriteTable(Writer *w, RangeTblEntry *rte, int rel)
 	if (number == list_length(w->tables))
 		w->tables = lappend_oid(w->tables, rte->relid);
 
+	w->readers = lappend(w->readers, list_make2_oid(user, serverid));
 	AppendJsonString(&w->out, "kind", "table");
 	AppendJsonInt(&w->out, "rel", rel);
 	AppendJsonInt(&w->out, "table", number);

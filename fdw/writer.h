@@ -22,6 +22,7 @@ typedef struct Writer
 	StringInfoData out;
 	const char *source;
 	List	   *tables;			/* relids, by their number in the request */
+	List	   *readers;		/* who reads them: pairs of role and server */
 	Query	   *query;			/* the level being written */
 	Expr	   *case_arg;		/* x of CASE x WHEN ... */
 	bool		grouped;		/* group expressions and aggregates are written by number */

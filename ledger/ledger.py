@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
@@ -68,8 +68,9 @@ class Ledger:
         return {"Camera": camera.name, "Epsilon": as_text(claim.epsilon), "Share Remaining": None if mine is None else as_text(mine),
                 "Where": [[lo - recording.shift, hi - recording.shift, as_text(share)] for lo, hi, share in shared]}
 
-    def charge(self, claims: Sequence[Claim], record: ReleaseRecord) -> int:
-        """Checks and debits all claims and logs the release, or changes nothing. When this returns, the charge is on disk."""
+    def charge(self, claims: Sequence[Claim], record: ReleaseRecord, confirm: Callable[[Connection], None] = lambda conn: None) -> int:
+        """Checks and debits all claims and logs the release, or changes nothing. When this returns, the charge is on disk. `confirm`
+        refuses what is not as it was when the release was judged."""
         if not claims:
             raise InvalidValue("release names no camera", hint="Claim every camera that is read, also one that protects nothing.")
         for claim in claims:
@@ -80,6 +81,7 @@ class Ledger:
             # In the order of their numbers, so that no two releases wait for each other. r_star may have grown since it was looked up.
             locked = conn.execute("SELECT id, r_star FROM privid.recordings WHERE id = ANY (%s) ORDER BY id FOR UPDATE",
                                   ([place.id for place in places],)).fetchall()
+            confirm(conn)
             r_stars = dict(cast("list[tuple[int, int]]", locked))
             places = [Recording(place.id, place.k, r_stars[place.id], place.shift) for place in places]
             release, at = _log(conn, record)

@@ -14,7 +14,7 @@ from tests.conftest import RunningStack
 
 from .pair import Connection, Pair
 
-STRANGER = "stranger"
+STRANGER = "passer_by"
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from psycopg import sql
 
 from tests.conftest import write_video
 from tests.engine.client import EngineProcess, running
@@ -35,6 +36,7 @@ class House:
     def __init__(self, engine: EngineProcess, database: Database) -> None:
         self.engine, self.database = engine, database
         self._cameras = itertools.count()
+        self._servers: dict[str, dict[str, str]] = {}
 
     def upload(self, name: str, content: bytes) -> None:
         self.database.rows("SELECT privid.upload(%s, %s)", name, content, user="ana")
@@ -46,9 +48,29 @@ class House:
         write_video(self.engine.videos / name, [*levels, 255 - next(self._cameras)])
         return name
 
+    def camera(self, source: str) -> str:
+        return f"camera_{source.partition('.')[0]}"
+
     def server(self, source: str, **options: str) -> dict[str, Any]:
-        return {"name": f"camera_{source.partition('.')[0]}", "oid": 1, "owner": "olga",
-                "options": {"source": source, "starts": "2026-03-01 06:00+00", "rho": "0s", "k": "1", "epsilon": "10", **options}}
+        """In the catalog too, which the engine looks at; of a wrapper without a handler, so that no library takes part."""
+        name = self.camera(source)
+        options = {"source": source, "starts": "2026-03-01 06:00+00", "rho": "0s", "k": "1", "epsilon": "10", **options}
+        if self._servers.get(name) != options:
+            with self.database.connect() as connection:
+                place, listed = sql.Identifier(name), sql.SQL(", ").join(
+                    sql.SQL("{} {}").format(sql.Identifier(option), sql.Literal(value)) for option, value in options.items())
+                connection.execute(sql.SQL("DROP SERVER IF EXISTS {}").format(place))
+                connection.execute(sql.SQL("CREATE SERVER {} FOREIGN DATA WRAPPER plain OPTIONS ({})").format(place, listed))
+                connection.execute(sql.SQL("ALTER SERVER {} OWNER TO olga").format(place))
+                connection.execute(sql.SQL("GRANT USAGE ON FOREIGN SERVER {} TO ana").format(place))
+            self._servers[name] = options
+        oid = self.database.rows("SELECT oid::int8 FROM pg_foreign_server WHERE srvname = %s", name)[0][0]
+        return {"name": name, "oid": oid, "owner": "olga", "options": options}
+
+    def asked_by(self, role: str, *tables: dict[str, Any]) -> dict[str, Any]:
+        """Who asks, and reads these tables."""
+        oid = self.database.rows("SELECT oid::int8 FROM pg_roles WHERE rolname = %s", role)[0][0]
+        return {"role": role, "role_oid": oid, "readers": [{"role": oid, "server": table["server"]["oid"]} for table in tables]}
 
     def table(self, source: str, executable: str = "brightness", columns: list[dict[str, Any]] | None = None,
               server: dict[str, str] | None = None, **options: str) -> dict[str, Any]:
@@ -62,8 +84,8 @@ class House:
         value = {"e": "col", "rel": 1, "col": 2, "name": "v", "type": "float8", "loc": 30}
         bounds = [{"e": "const", "value": text, "type": "float8", "loc": 40} for text in ("0", "255")]
         clamped = {"e": "call", "fn": "privid.range(float8,float8,float8)", "args": [value, *bounds], "type": "numeric", "loc": 20}
-        return {"role": "ana", "database": self.database.name, "epsilon": "1", "reuse": False, "allowance": 10_000, "query": "SELECT zebra",
-                "settings": {"TimeZone": "UTC", "DateStyle": "ISO, MDY", "IntervalStyle": "postgres"}, "tables": [table],
+        return {**self.asked_by("ana", table), "database": self.database.name, "epsilon": "1", "reuse": False,
+                "allowance": 10_000, "query": "SELECT zebra", "settings": {"TimeZone": "UTC", "DateStyle": "ISO, MDY", "IntervalStyle": "postgres"}, "tables": [table],
                 "select": {"from": [{"kind": "table", "rel": 1, "table": 0}], "where": None, "group": [], "distinct": False,
                            "limit": None, "offset": None,
                            "aggs": [{"name": "pg_catalog.count()", "args": [], "star": True, "distinct": False, "filter": None,
@@ -84,6 +106,7 @@ def house() -> Iterator[House]:
             videos.mkdir()
             engine = EngineProcess(data, videos, server.conninfo(database.name, "privid_engine"), lanes=2)
             with running(engine):
+                database.rows("CREATE FOREIGN DATA WRAPPER plain")
                 found = House(engine, database)
                 found.upload("brightness", BRIGHTNESS)
                 found.upload("endless", ENDLESS)

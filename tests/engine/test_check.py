@@ -13,7 +13,7 @@ def test_a_sound_definition_is_accepted_and_its_camera_registered(house: House) 
     with house.engine.connect() as client:
         assert client.ask("K", {"kind": "server", "server": house.server(source)}) == ("k", {"notices": []})
         assert client.ask("K", {"kind": "table", "table": house.table(source)}) == ("k", {"notices": []})
-    camera = house.server(source)["name"]
+    camera = house.camera(source)
     assert house.database.rows("SELECT frames FROM privid.footage WHERE camera = %s", camera) == [(41,)]
 
 

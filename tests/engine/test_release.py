@@ -37,9 +37,9 @@ def numbers(answer: dict[str, Any]) -> list[Fraction]:
     return [Fraction(value) for value in row]
 
 
-def raw(client: Client, table: dict[str, Any]) -> list[tuple[Any, ...]]:
+def raw(house: House, client: Client, table: dict[str, Any]) -> list[tuple[Any, ...]]:
     """Rows as the camera's owner sees them: chunk, then what the program wrote."""
-    _, begun = client.ask("W", {"tables": [table], "settings": {}})
+    _, begun = client.ask("W", {**house.asked_by("olga", table), "tables": [table], "settings": {}})
     return client.scan(begun["handle"], 0, UNTRUSTED)
 
 
@@ -63,7 +63,7 @@ def state(house: House, handle_query: str) -> list[str]:
 
 
 def spent(house: House, source: str) -> Fraction:
-    camera = house.server(source)["name"]
+    camera = house.camera(source)
     (row,) = house.database.rows("SELECT coalesce(max(l.spent), 0) FROM privid.footage f LEFT JOIN privid.ledger_levels l "
                                  "ON l.recording = f.recording WHERE f.camera = %s", camera)
     return Fraction(row[0])
@@ -226,8 +226,8 @@ def test_a_program_that_fails_gives_default_rows_and_is_counted_for_the_owner(ho
     source = house.video(LEVELS)
     with house.engine.connect() as client:
         assert numbers(release(client, house.request(house.table(source, "fails")))) == [2, 0]
-        assert [row[1:] for row in raw(client, house.table(source, "fails"))] == [(0.0, "none")] * 2
-    camera = house.server(source)["name"]
+        assert [row[1:] for row in raw(house, client, house.table(source, "fails"))] == [(0.0, "none")] * 2
+    camera = house.camera(source)
 
     def counted() -> dict[str, int]:
         return dict(house.database.rows("SELECT outcome, count FROM privid.program_failures WHERE camera = %s", camera))
@@ -242,16 +242,16 @@ def test_a_python_module_sees_its_chunk_and_where_it_stands(house: House) -> Non
     source = house.video(LEVELS)
     table = house.table(source, "module", timeout="3s", begin="2026-03-01 06:00:01+00", end="2026-03-01 06:00:02+00")
     with house.engine.connect() as client:
-        rows = [row[1:] for row in raw(client, table)]
+        rows = [row[1:] for row in raw(house, client, table)]
         assert numbers(release(client, house.request(table))) == [1, 20]
-    assert rows == [(20.0, f"{house.server(source)['name']} 2026-03-01T06:00:01+00:00")]
+    assert rows == [(20.0, f"{house.camera(source)} 2026-03-01T06:00:01+00:00")]
 
 
 def test_a_padded_table_has_max_rows_rows_in_every_chunk(house: House) -> None:
     table = house.table(house.video(LEVELS), pad="on", max_rows="3")
     with house.engine.connect() as client:
         assert numbers(release(client, house.request(table))) == [6, 10]
-        rows = [row[1:] for row in raw(client, table)]
+        rows = [row[1:] for row in raw(house, client, table)]
     assert rows == [row for truth in TRUTH for row in (truth, (0.0, "none"), (0.0, "none"))]
 
 
@@ -259,7 +259,7 @@ def test_raw_access_gives_rows_and_can_never_be_released(house: House) -> None:
     source = house.video(LEVELS)
     table = house.table(source, server=PROTECTED)
     with house.engine.connect() as client:
-        rows = raw(client, table)
+        rows = raw(house, client, table)
         assert [row[1:] for row in rows] == TRUTH
         assert [row[0] - rows[0][0] for row in rows] == [0, 1_000_000]
         client.send("D", {"handle": "0", "rows": [["2", "10"]]})
@@ -270,7 +270,7 @@ def test_raw_access_gives_rows_and_can_never_be_released(house: House) -> None:
 def test_a_handle_belongs_to_its_connection_and_is_read_once(house: House) -> None:
     table = house.table(house.video(LEVELS))
     with house.engine.connect() as one, house.engine.connect() as other:
-        handle = one.ask("W", {"tables": [table], "settings": {}})[1]["handle"]
+        handle = one.ask("W", {**house.asked_by("olga", table), "tables": [table], "settings": {}})[1]["handle"]
         with pytest.raises(Refused):
             other.scan(handle, 0, UNTRUSTED)
         assert [row[1:] for row in one.scan(handle, 0, UNTRUSTED)] == TRUTH

@@ -1,0 +1,88 @@
+"""What a request says of roles and cameras, compared with the catalog as the engine sees it.
+
+A backend hears of changes when it looks, and whoever writes its statements can keep it from looking. So policies, owners and rights are
+believed only where what is committed says the same: when a request comes, and again in the transaction that charges it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from privid.errors import OutOfDate, PermissionDenied
+from privid.ledger import Connection
+
+from .wire import Malformed
+
+__all__ = ["Stated"]
+
+_ROLE = "SELECT rolname::text FROM pg_roles WHERE oid = %s::oid"
+_CAMERA = """
+    SELECT s.srvname::text, pg_get_userbyid(s.srvowner)::text,
+           (SELECT coalesce(jsonb_object_agg(o.option_name, o.option_value), '{}') FROM pg_options_to_table(s.srvoptions) o)
+    FROM pg_foreign_server s WHERE s.oid = %s::oid"""
+_MAY_USE = "SELECT has_server_privilege(%s::oid, %s::oid, 'USAGE')"
+_IS_OWNER = """
+    SELECT r.rolsuper OR pg_has_role(r.oid, s.srvowner, 'USAGE')
+    FROM pg_roles r, pg_foreign_server s WHERE r.oid = %s::oid AND s.oid = %s::oid"""
+
+
+@dataclass(frozen=True)
+class _Server:
+    oid: int
+    name: str
+    owner: str
+    options: dict[str, Any]
+
+
+class Stated:
+    """What one request says."""
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        self._role = (_number(request, "role_oid"), request.get("role"))
+        self._servers = {server.oid: server for server in map(_server, _objects(request, "tables"))}
+        self._readers = {(_number(reader, "role"), _number(reader, "server")) for reader in _objects(request, "readers")}
+        if {server for _, server in self._readers} != self._servers.keys():
+            raise Malformed("readers are not those of the tables")
+
+    def confirm(self, conn: Connection, *, raw: bool = False) -> None:
+        """Refuses what is not so, or not any more. `raw`: who reads must be the owners."""
+        if _one(conn, _ROLE, self._role[0]) != (self._role[1],):
+            raise _out_of_date(f'role "{self._role[1]}"')
+        for server in self._servers.values():
+            if _one(conn, _CAMERA, server.oid) != (server.name, server.owner, server.options):
+                raise _out_of_date(f'camera "{server.name}"')
+        for role, server_oid in self._readers:
+            if _one(conn, _IS_OWNER if raw else _MAY_USE, role, server_oid) != (True,):
+                raise PermissionDenied(f"permission denied for foreign server {self._servers[server_oid].name}")
+
+
+def _out_of_date(what: str) -> OutOfDate:
+    return OutOfDate(f"{what} is not what this session takes it for",
+                     detail="It was changed after this transaction looked at it, or by this transaction, which has not been committed.",
+                     hint="Commit or roll back, and ask again.")
+
+
+def _server(table: dict[str, Any]) -> _Server:
+    server = table.get("server")
+    if not isinstance(server, dict) or not isinstance(server.get("options"), dict):
+        raise Malformed("table without a server")
+    return _Server(_number(server, "oid"), server.get("name", ""), server.get("owner", ""), server["options"])
+
+
+def _objects(request: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    found = request.get(name)
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise Malformed(f"request without {name}")
+    return found
+
+
+def _number(within: dict[str, Any], name: str) -> int:
+    value = within.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 1 << 32:
+        raise Malformed(f"{name} is not the number of an object")
+    return value
+
+
+def _one(conn: Connection, statement: str, *parameters: int) -> tuple[object, ...] | None:
+    return conn.execute(statement.encode(), parameters).fetchone()

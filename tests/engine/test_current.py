@@ -1,0 +1,85 @@
+"""What a request says of cameras and roles is believed only where the catalog says the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.engine.client import Refused
+from tests.engine.conftest import House
+
+LEVELS = [0] * 10 + [10] * 30
+
+
+def ask(house: House, kind: str, request: dict[str, Any]) -> str:
+    """The SQLSTATE of a refusal, or that there is none."""
+    with house.engine.connect() as client:
+        try:
+            client.ask(kind, request)
+        except Refused as refused:
+            return refused.sqlstate
+    return "00000"
+
+
+def other_server(request: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """The same request, which takes the camera for another one."""
+    table = request["tables"][0]
+    return {**request, "tables": [{**table, "server": {**table["server"], **changes}}]}
+
+
+@pytest.mark.parametrize("kind", ["X", "R"])
+@pytest.mark.parametrize("policy", [{"rho": "0s"}, {"k": "0"}, {"epsilon": "1000"}, {"source": "other.mp4"}, {"warm": "on"}])
+def test_a_policy_that_is_not_the_cameras_is_refused(house: House, kind: str, policy: dict[str, str]) -> None:
+    request = house.request(house.table(house.video(LEVELS), server={"rho": "1s"}))
+    options = request["tables"][0]["server"]["options"]
+    assert ask(house, kind, other_server(request, options={**options, **policy})) == "40001"
+
+
+@pytest.mark.parametrize("kind", ["X", "R"])
+def test_a_camera_by_a_name_or_of_an_owner_that_it_had_before_is_refused(house: House, kind: str) -> None:
+    request = house.request(house.table(house.video(LEVELS), server={"rho": "1s"}))
+    assert ask(house, kind, other_server(request, name="campus")) == "40001"
+    assert ask(house, kind, other_server(request, owner="oscar")) == "40001"
+    assert ask(house, kind, {**request, "role": "ben"}) == "40001"
+
+
+def test_who_has_lost_the_right_to_use_a_camera_is_refused(house: House) -> None:
+    request = house.request(house.table(house.video(LEVELS)))
+    assert ask(house, "X", request) == "00000"
+    name = request["tables"][0]["server"]["name"]
+    house.database.rows(f'REVOKE USAGE ON FOREIGN SERVER "{name}" FROM ana')
+    assert ask(house, "X", request) == ask(house, "R", request) == "42501"
+
+
+def test_raw_rows_are_for_whoever_owns_the_camera_now(house: House) -> None:
+    table = house.table(house.video(LEVELS))
+    camera = table["server"]["name"]
+    request = {**house.asked_by("olga", table), "tables": [table], "settings": {}}
+    assert ask(house, "W", request) == "00000"
+    assert ask(house, "W", {**house.asked_by("ana", table), "tables": [table], "settings": {}}) == "42501"
+    house.database.rows(f'ALTER SERVER "{camera}" OWNER TO oscar')
+    assert ask(house, "W", request) == "40001"
+    assert ask(house, "W", other_server(request, owner="oscar")) == "42501"
+
+
+def test_a_change_between_judging_and_charging_is_seen(house: House) -> None:
+    """The transaction that charges looks again: here a change waits for the same account, and is committed before it is read."""
+    request = house.request(house.table(house.video(LEVELS), server={"rho": "1s"}), query="changed meanwhile")
+    name = request["tables"][0]["server"]["name"]
+    assert ask(house, "X", request) == "00000"
+    with house.database.connect() as other, house.engine.connect() as client:
+        with other.transaction():
+            other.execute("SELECT FROM privid.recordings FOR UPDATE")
+            client.send("R", request)
+            waiting = "SELECT 1 FROM pg_stat_activity WHERE usename = 'privid_engine' AND wait_event_type = 'Lock'"
+            for _ in range(1000):
+                if house.database.rows(waiting):
+                    break
+                other.execute("SELECT pg_sleep(0.01)")
+            else:
+                pytest.fail("the engine does not wait for the account")
+            other.execute(f"ALTER SERVER \"{name}\" OPTIONS (SET epsilon '0.5')".encode())
+        kind, body = client.receive()
+    assert (kind, b'"40001"' in body) == ("E", True), body
+    assert house.database.rows("SELECT 1 FROM privid.release_log WHERE query = 'changed meanwhile'") == []
