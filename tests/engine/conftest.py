@@ -85,7 +85,8 @@ class House:
         bounds = [{"e": "const", "value": text, "type": "float8", "loc": 40} for text in ("0", "255")]
         clamped = {"e": "call", "fn": "privid.range(float8,float8,float8)", "args": [value, *bounds], "type": "numeric", "loc": 20}
         return {**self.asked_by("ana", table), "database": self.database.name, "epsilon": "1", "reuse": False,
-                "allowance": 10_000, "query": "SELECT zebra", "settings": {"TimeZone": "UTC", "DateStyle": "ISO, MDY", "IntervalStyle": "postgres"}, "tables": [table],
+                "allowance": 10_000, "query": "SELECT zebra",
+                "settings": {"TimeZone": "UTC", "DateStyle": "ISO, MDY", "IntervalStyle": "postgres"}, "tables": [table],
                 "select": {"from": [{"kind": "table", "rel": 1, "table": 0}], "where": None, "group": [], "distinct": False,
                            "limit": None, "offset": None,
                            "aggs": [{"name": "pg_catalog.count()", "args": [], "star": True, "distinct": False, "filter": None,
