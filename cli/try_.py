@@ -47,7 +47,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("video", metavar="VIDEO", type=Path, help="a video file")
     parser.add_argument("--chunk", metavar="DURATION", type=_durations, default=None,
                         help="length of a chunk (default: 5s); with --tune several, separated by commas (default: around rho)")
-    parser.add_argument("--stride", metavar="DURATION", type=_duration, default="0s", help="pause between chunks; may be negative (default: 0s)")
+    parser.add_argument("--stride", metavar="DURATION", type=_duration, default="0s",
+                        help="pause between chunks; may be negative (default: 0s)")
     parser.add_argument("--timeout", metavar="DURATION", type=_duration, default=None,
                         help="time that a chunk may take (default: 1s; with --tune 60s)")
     parser.add_argument("--begin", metavar="DURATION", type=_duration, default=None, help="start so far into the video (default: 0s)")
@@ -62,11 +63,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--runtime", metavar="NAME", default=None, help="what the program finds to import (default: python)")
     parser.add_argument("--cold", action="store_true", help="start a module from nothing for each chunk, as a plain program is")
     tuning = parser.add_argument_group("with --tune")
-    tuning.add_argument("--tune", action="store_true", help="compare chunk lengths and max_rows by the error of a count; needs --rho, --epsilon")
+    tuning.add_argument("--tune", action="store_true",
+                        help="compare chunk lengths and max_rows by the error of a count; needs --rho and --epsilon")
     tuning.add_argument("--rho", metavar="DURATION", type=_duration, default=None, help="of the camera that is meant")
     tuning.add_argument("--k", metavar="N", type=_count, default=None, help="of the camera that is meant (default: 1)")
     tuning.add_argument("--epsilon", metavar="X", type=_number, default=None, help="what the release may take")
-    tuning.add_argument("--window", metavar="DURATION", type=_duration, default=None, help="what is counted over (default: the video's length)")
+    tuning.add_argument("--window", metavar="DURATION", type=_duration, default=None,
+                        help="what is counted over (default: the length of the video, from --begin to --end)")
     tuning.add_argument("--truth", metavar="N", type=_count, default=None,
                         help="rows that there should be in the video, from --begin to --end (default: as the longest chunks have them)")
     tuning.add_argument("--plot", metavar="FILE", type=Path, default=None, help="draw the errors to this file (PNG) as well")
@@ -77,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
     if options.tune:
         from .try_tune import tune
         return tune(options)
-    from .try_measure import ENDINGS, duration, measure, summary
+    from .try_measure import ENDINGS, duration, lines_of, measure, summary
 
     chunk, timeout = (options.chunk or (Fraction(5),))[0], options.timeout or Fraction(1)
     table = make_table(options, open_video(options), chunk, timeout)
@@ -93,7 +96,7 @@ def run(options: argparse.Namespace) -> int:
                 for row in table.rows(run):
                     print(json.dumps({"chunk": str(since), **dict(zip(options.columns, row, strict=True))}), flush=True)
             else:
-                _show_rows(str(since), run.result.stdout, options.max_rows)
+                _show_rows(str(since), lines_of(run.result.stdout), options.max_rows)
             runs.append(measure(run, table.table.untrusted, options.max_rows or MAX_ROWS))
             if not run.well:
                 print(f"{since}: the program {ENDINGS[runs[-1].outcome]}; a table would hold its default row", file=sys.stderr)
@@ -119,12 +122,15 @@ def _check(options: argparse.Namespace) -> None:
     if options.tune:
         for name, example in (("rho", "30s"), ("epsilon", "1")):
             if getattr(options, name) is None:
-                raise CommandFailed(f"option --tune needs option --{name}", f"Add what the camera and the release will have: --{name} {example}.")
+                raise CommandFailed(f"option --tune needs option --{name}",
+                                    f"Add what the camera or the release will have: --{name} {example}.")
             if getattr(options, name) <= 0:
                 raise CommandFailed(f"option --{name} must be above 0, but is {getattr(options, name)}",
                                     "Where nothing is protected there is no noise, and nothing to tune.")
         if options.window is not None and options.window <= 0:
             raise CommandFailed(f"option --window must be above 0, but is {options.window}")
+        if options.plot is not None and (options.plot.suffix.lower() != ".png" or not options.plot.parent.is_dir()):
+            raise CommandFailed(f'could not write "{options.plot}"', "Name a file that ends in .png, in a directory that exists.")
     elif options.chunk is not None and len(options.chunk) > 1:
         raise CommandFailed("option --chunk has more than one length", "Several lengths are compared with --tune.")
 
@@ -147,19 +153,21 @@ def open_video(options: argparse.Namespace) -> Footage:
     return footage
 
 
-def make_table(options: argparse.Namespace, footage: Footage, chunk: Fraction, timeout: Fraction, end: Fraction | None = None) -> ChunkTable:
+def make_table(options: argparse.Namespace, footage: Footage, chunk: Fraction, timeout: Fraction,
+               end: Fraction | None = None) -> ChunkTable:
     """The table that the options describe, over the video up to `end`."""
     from privid.fdw.wrapper import ChunkTable
 
     executable, video = options.executable.resolve(), options.video.resolve()
-    window = {"begin": options.begin, "end": options.end if end is None else end}
+    offsets = {"begin": options.begin, "end": options.end if end is None else end}
+    window = {name: _STARTS + timedelta(microseconds=round(offset * 1_000_000)) for name, offset in offsets.items() if offset is not None}
     described: dict[str, Column] = options.columns or {}
     return ChunkTable({
         "videos": str(video.parent), "source": glob.escape(video.name), "camera": video.stem, "starts": _STARTS.isoformat(),
         "executables": executable.root, "executable": str(executable), "files": ",".join(str(file.resolve()) for file in options.attach),
         "chunk": f"{chunk} s", "stride": f"{options.stride} s", "timeout": f"{timeout} s",
         "max_rows": str(options.max_rows or MAX_ROWS), "warm": "off" if options.cold else "on",
-        **{name: (_STARTS + timedelta(microseconds=round(value * 1_000_000))).isoformat() for name, value in window.items() if value is not None},
+        **{name: moment.isoformat() for name, moment in window.items()},
         **({"runtime": options.runtime} if options.runtime else {})}, described, footage)
 
 
@@ -168,9 +176,8 @@ def _show_errors(since: str, stderr: bytes) -> None:
         print(f"{since}: {text}", file=sys.stderr)
 
 
-def _show_rows(since: str, stdout: bytes, max_rows: int | None) -> None:
+def _show_rows(since: str, lines: list[bytes], max_rows: int | None) -> None:
     """What the program printed, whatever a table would make of it."""
-    lines = [line for line in stdout.split(b"\n") if line.strip()]
     for line in lines[:max_rows]:
         try:
             row = json.loads(line)

@@ -51,7 +51,7 @@ class Measured:
 def measure(run: ChunkRun, columns: Sequence[Column], max_rows: int) -> Measured:
     """A run, and with columns what a table that has them would keep of its output."""
     result = run.result
-    lines = list(lines_of(result.stdout)) if run.well else []
+    lines = lines_of(result.stdout) if run.well else []
     fates: Counter[tuple[str, str]] = Counter()
     undeclared: set[str] = set()
     not_objects = long_texts = 0
@@ -70,9 +70,9 @@ def measure(run: ChunkRun, columns: Sequence[Column], max_rows: int) -> Measured
                     fates, frozenset(undeclared))
 
 
-def lines_of(stdout: bytes) -> Iterator[bytes]:
+def lines_of(stdout: bytes) -> list[bytes]:
     """What a table takes for rows: lines that hold something."""
-    return (line for line in stdout.split(b"\n") if line.strip())
+    return [line for line in stdout.split(b"\n") if line.strip()]
 
 
 def _fields(line: bytes) -> dict[str, Any] | None:
@@ -174,7 +174,8 @@ def _suggestion(runs: Sequence[Measured], table: dict[str, str]) -> Iterator[str
     else:
         most, least = max(run.rows for run in well), min(run.rows for run in well)
         rows = most if most == least else min(MAX_ROWS, math.ceil(ROW_MARGIN * most))
-        margin = "as many rows as every chunk had" if most == least else f"{float(100 * (ROW_MARGIN - 1)):g} % more rows than the fullest had"
+        margin = ("as many rows as every chunk had" if most == least else
+                  f"{float(100 * (ROW_MARGIN - 1)):g} % more rows than the fullest had")
         timeout = suggested_timeout(max(run.seconds for run in well))
         yield f"suggested table options ({TIME_MARGIN} times what the slowest chunk took, {margin}):"
         options = {**table, "timeout": timeout, "max_rows": str(rows)}
