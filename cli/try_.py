@@ -48,7 +48,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--chunk", metavar="DURATION", type=_durations, default=None,
                         help="length of a chunk (default: 5s); with --tune several, separated by commas (default: around rho)")
     parser.add_argument("--stride", metavar="DURATION", type=_duration, default="0s",
-                        help="pause between chunks; may be negative (default: 0s)")
+                        help="pause between chunks (default: 0s); chunks that overlap: --stride=-1s")
     parser.add_argument("--timeout", metavar="DURATION", type=_duration, default=None,
                         help="time that a chunk may take (default: 1s; with --tune 60s)")
     parser.add_argument("--begin", metavar="DURATION", type=_duration, default=None, help="start so far into the video (default: 0s)")

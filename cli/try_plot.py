@@ -23,7 +23,7 @@ def draw(found: Sequence[Sequence[Errors]], best: Errors, title: str) -> Plot:
     plot = Plot(title, (0, most * 1.35), (low, high))  # the legend is where no curve is
     plot.axes([(tick, f"{tick:g}") for tick in ticks(most) if tick == int(tick)],
               [(math.log10(tick), f"{tick:g}") for tick in _powers(low, high)], "max_rows",
-              "error to expect, in rows: chunking, cut and noise together")
+              "expected error, in rows: chunking, cut and noise together")
     for number, errors in enumerate(found):
         plot.curve([(one.max_rows, math.log10(one.error)) for one in errors if one.error > 0], number)
     plot.cross(best.max_rows, math.log10(best.error), f"chunk {duration(best.length.chunk)}, max_rows {best.max_rows}: {best.error:.3g}")

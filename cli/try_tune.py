@@ -106,7 +106,7 @@ def tune(options: argparse.Namespace) -> int:
     best = min((errors for one in found for errors in one), key=lambda errors: (errors.error, errors.max_rows))
     source = "as --truth has them" if options.truth else f"as chunks of {duration(lengths[-1].chunk)} have them"
     release = f"count over {_long(meant.window)}, rho {duration(meant.rho)}, k {meant.k}, epsilon {float(meant.epsilon):g}"
-    print(f"{release}: {expected:.4g} rows to expect, {source}")
+    print(f"{release}: {expected:.4g} rows expected, {source}")
     if meant.window > piece:
         print(f"one row in the video stands for {float(meant.window / piece):.3g} in the window: the longer the video, the surer")
     for line in _table(found, best, expected):
@@ -115,7 +115,7 @@ def tune(options: argparse.Namespace) -> int:
           f"timeout '{suggested_timeout(best.length.slowest)}', max_rows '{best.max_rows}'")
     if options.plot is not None:
         from .try_plot import draw
-        draw(found, best, f"Error of a {release}; {expected:.4g} rows to expect").save(options.plot)
+        draw(found, best, f"Error of a {release}; {expected:.4g} rows expected").save(options.plot)
         print(f"Drawn to {options.plot}.")
     return 1 if any(length.failed for length in lengths) else 0
 
@@ -151,7 +151,8 @@ def _run(options: argparse.Namespace, footage: Footage, wanted: Sequence[Fractio
     if not any(sum(length.rows) for length in found):
         raise CommandFailed("no rows: the program printed none in any chunk", "Run it without --tune to see what it does.")
     if len(found) > 1 and all(len(set(length.rows)) == 1 for length in found) and len({length.rows[0] for length in found}) == 1:
-        print(f"every chunk printed {found[0].rows[0]} rows, whatever its length: their number is no count of anything in the video",
+        number = found[0].rows[0]
+        print(f"every chunk printed {number} row{'' if number == 1 else 's'}, whatever its length: their number is no count of anything",
               file=sys.stderr)
     return found
 
@@ -231,8 +232,8 @@ def _table(found: Sequence[Sequence[Errors]], best: Errors, expected: float) -> 
                          str(one.noise.sensitivity / one.max_rows), f"+/-{float(one.noise.error95):.4g}", _number(one.error))
                 share = f"{100 * one.error / expected:7.0f} %" if expected else ""
                 yield _LINE.format(*cells) + share + ("  <- best" if one is best else "")
-    yield ("chunking, cut: rows that the chunk length and max_rows add or lose; met: chunks that one event can meet; "
-           "error: root mean square of all three, as rows and of what is to expect")
+    yield "chunking, cut: rows added or lost by the chunk length and by max_rows; met: chunks that one event can meet;"
+    yield "error: root mean square of chunking, cut and noise"
 
 
 def _number(rows: float, sign: str = "") -> str:
