@@ -113,7 +113,7 @@ def ticks(top: float) -> list[float]:
     """Round numbers from 0 to the top, about six.
 
     >>> ticks(8), ticks(130), ticks(0.4)
-    ([0, 2, 4, 6, 8], [0, 20, 40, 60, 80, 100, 120], [0, 0.1, 0.2, 0.3, 0.4])
+    ([0.0, 2.0, 4.0, 6.0, 8.0], [0.0, 20.0, 40.0, 60.0, 80.0, 100.0, 120.0], [0.0, 0.1, 0.2, 0.3, 0.4])
     """
     unit = 10.0 ** math.floor(math.log10(top / 5))
     step = next(unit * factor for factor in (1, 2, 5, 10) if top / (unit * factor) <= 7)

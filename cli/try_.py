@@ -181,7 +181,7 @@ def _show_rows(since: str, lines: list[bytes], max_rows: int | None) -> None:
     for line in lines[:max_rows]:
         try:
             row = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             row = None
         if isinstance(row, dict):
             print(json.dumps({"chunk": since, **row}), flush=True)

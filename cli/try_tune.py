@@ -27,7 +27,7 @@ from .terminal import CommandFailed, Progress, progress
 from .try_ import make_table, open_video
 from .try_measure import ENDINGS, duration, lines_of, suggested_timeout
 
-__all__ = ["Errors", "Length", "Meant", "compare", "tune"]
+__all__ = ["Errors", "Length", "Meant", "chosen_lengths", "compare", "tune"]
 
 #: seconds; lengths that are tried unless --chunk names others: those near rho
 _LENGTHS = tuple(map(Fraction, ("1/5", "1/2", "1", "2", "5", "10", "15", "30", "60", "120", "300", "600")))
@@ -98,7 +98,11 @@ def tune(options: argparse.Namespace) -> int:
     whole = Fraction(footage.frames) / footage.fps
     piece = (whole if options.end is None else options.end) - (options.begin or 0)
     meant = Meant(options.window or piece, options.rho, options.k or 1, options.epsilon)
-    lengths = _run(options, footage, _lengths(options, footage, piece))
+    wanted = chosen_lengths(options, footage, min(piece, meant.window))
+    if wanted[-1] > meant.window:
+        raise CommandFailed(f"chunk of {duration(wanted[-1])} is longer than the window of {duration(meant.window)}",
+                            "Use shorter chunks or a longer --window.")
+    lengths = _run(options, footage, wanted)
     reference = Fraction(options.truth) / piece if options.truth else lengths[-1].rate
     expected = float(reference * meant.window)
     most = max(max(length.rows) for length in lengths)
@@ -122,15 +126,15 @@ def tune(options: argparse.Namespace) -> int:
 
 # Runs
 
-def _lengths(options: argparse.Namespace, footage: Footage, piece: Fraction) -> tuple[Fraction, ...]:
-    """The chunk lengths to compare: whole frames, at least two chunks in the piece of video, near rho if there are such."""
+def chosen_lengths(options: argparse.Namespace, footage: Footage, piece: Fraction) -> tuple[Fraction, ...]:
+    """The chunk lengths to compare: whole frames, half of what a table allows at most, at least two in the piece, near rho if possible."""
     if options.chunk is not None:
         return tuple(options.chunk)
-    frame = footage.width * footage.height * 3
-    fitting = sorted({size / footage.fps for wanted in _LENGTHS if (size := round(wanted * footage.fps)) >= 1
-                      and 2 * size <= piece * footage.fps and size * frame <= MAX_CHUNK_BYTES and size + options.stride * footage.fps >= 1})
+    fps, most = footage.fps, MAX_CHUNK_BYTES // 2 // (footage.width * footage.height * 3)
+    sizes = {round(length * fps) for length in _LENGTHS}
+    fitting = sorted(size / fps for size in sizes if 1 <= size <= most and 2 * size <= piece * fps and size + options.stride * fps >= 1)
     if not fitting:
-        raise CommandFailed(f"video of {float(piece):g} s is too short to compare chunk lengths", "Name them: --chunk 1s,2s.")
+        raise CommandFailed(f"{float(piece):g} s are too short to compare chunk lengths", "Name them: --chunk 1s,2s.")
     near = [length for length in fitting if _NEAR[0] * options.rho <= length <= _NEAR[1] * options.rho]
     return tuple(near if len(near) > 1 else fitting[-4:])
 

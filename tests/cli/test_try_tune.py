@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import doctest
 import re
+from argparse import Namespace
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import cv2
 import pytest
 
+from privid.cli import plot, try_measure, try_plot, try_tune
 from privid.cli.main import main
+from privid.cli.try_measure import duration
+from privid.cli.try_tune import chosen_lengths
 from privid.fdw.wrapper import ChunkRun, ChunkTable
+from privid.model import Footage, VideoFile
 from tests.conftest import run_privid, write_video
 
 #: a row for each time that the brightness changes, which is not seen between chunks
@@ -98,6 +105,26 @@ def test_the_noise_that_tuning_expects_is_that_which_explain_announces(stack: An
     assert error and lines(said)["2s", 2][5] == float(error[1]), (told, said)
 
 
+def test_without_lengths_some_around_rho_are_compared_that_are_whole_frames_and_fit() -> None:
+    def lengths(rho: str, seconds: int, fps: Fraction, width: int = 640, stride: int = 0) -> list[str]:
+        footage = Footage((VideoFile("street.mp4", "", 0, int(seconds * fps)),), fps, width, 360)
+        options = Namespace(chunk=None, rho=Fraction(rho), stride=Fraction(stride))
+        return [duration(length) for length in chosen_lengths(options, footage, Fraction(seconds))]
+
+    assert lengths("30", 600, Fraction(10)) == ["5s", "10s", "15s", "30s", "60s"]
+    assert lengths("30", 25, Fraction(10)) == ["5s", "10s"]  # two chunks at least
+    assert lengths("30", 600, Fraction(10), stride=-10) == ["15s", "30s", "60s"]  # the others would never get on
+    assert lengths("30", 600, Fraction(30), width=1920) == ["5s", "10s", "15s"]  # a gigabyte at most
+    assert lengths("3600", 30, Fraction(10)) == ["2s", "5s", "10s", "15s"]  # none is near: the longest that fit
+    assert lengths("4", 60, Fraction(30000, 1001))[0] == "1001ms"
+
+
+def test_the_examples_in_the_documentation_of_functions_are_right() -> None:
+    for part in (plot, try_measure, try_plot, try_tune):
+        tried = doctest.testmod(part)
+        assert tried.attempted and not tried.failed, part.__name__
+
+
 def test_options_that_do_not_go_together_are_refused_with_what_to_do(video: Path, changes: Path,
                                                                      capsys: pytest.CaptureFixture[str]) -> None:
     tune = ("--tune", "--rho", "1s", "--epsilon", "1")
@@ -107,7 +134,8 @@ def test_options_that_do_not_go_together_are_refused_with_what_to_do(video: Path
                               (("--tune", "--rho", "50ms", "--epsilon", "1"), "--rho of 50ms is shorter than a frame, which lasts 100ms"),
                               ((*tune, "--max-rows", "3"), "option --max-rows cannot be used with --tune"),
                               ((*tune, "--plot", "a.jpg"), "Name a file that ends in .png"),
-                              ((*tune, "--chunk", "20s"), "chunk of 20 s is longer than the window"),
+                              ((*tune, "--chunk", "1s,4s", "--window", "3s"), "chunk of 4s is longer than the window of 3s"),
+                              ((*tune, "--chunk", "20s"), "chunk of 20s is longer than the window of 12s"),
                               (("--chunk", "1s,2s"), "option --chunk has more than one length")):
         assert main(["try", str(changes), str(video), *arguments]) == 1
         said = capsys.readouterr()
