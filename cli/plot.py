@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,12 +11,12 @@ import numpy as np
 
 from .terminal import CommandFailed
 
-__all__ = ["Plot", "bars"]
+__all__ = ["Plot", "bars", "ticks"]
 
 Colour = tuple[int, int, int]  # blue, green, red, as OpenCV has them
 INK, GREY, LIGHT = (60, 50, 40), (140, 130, 120), (228, 224, 220)
 #: told apart also by those who see fewer colours
-COLOURS: tuple[Colour, ...] = ((178, 114, 0), (0, 94, 213), (115, 158, 0), (167, 121, 204))
+COLOURS: tuple[Colour, ...] = ((178, 114, 0), (0, 94, 213), (115, 158, 0), (167, 121, 204), (0, 159, 230), (233, 180, 86))
 _FONT = cv2.FONT_HERSHEY_SIMPLEX
 #: drawn at twice the size and shrunk: OpenCV's letters are thin
 _FINE = 2
@@ -58,10 +59,11 @@ class Plot:
     def curve(self, points: Sequence[tuple[float, float]], number: int) -> None:
         self._line([self._at(x, y) for x, y in points], COLOURS[number % len(COLOURS)], 2)
 
-    def legend(self, labels: Sequence[str]) -> None:
-        """What the curves are, in a box at the lower right; to be drawn last."""
-        right, bottom = self._box[2] - 12, self._box[3] - 12
-        left, top = right - 180, bottom - 20 * len(labels) - 10
+    def legend(self, labels: Sequence[str], high: bool = False) -> None:
+        """What the curves are, in a box at the lower right, or at the upper; to be drawn last."""
+        height = 20 * len(labels) + 10
+        right, bottom = self._box[2] - 12, self._box[1] + 12 + height if high else self._box[3] - 12
+        left, top = right - 180, bottom - height
         corners = np.array([(left, top), (right, bottom)]) * _FINE
         cv2.rectangle(self._canvas, corners[0].tolist(), corners[1].tolist(), (255, 255, 255), -1)
         cv2.rectangle(self._canvas, corners[0].tolist(), corners[1].tolist(), LIGHT, _FINE)
@@ -69,6 +71,13 @@ class Plot:
             at = top + 20 * (number + 1)
             self._line([(left + 10, at - 4), (left + 35, at - 4)], COLOURS[number % len(COLOURS)], 2)
             self._text(label, left + 44, at, INK)
+
+    def cross(self, x: float, y: float, label: str) -> None:
+        """An X at a point, with words below it."""
+        across, down = self._at(x, y)
+        for slope in (-1, 1):
+            self._line([(across - 7, down - 7 * slope), (across + 7, down + 7 * slope)], INK, 3)
+        self._text(label, across, down + 26, INK, align="centre" if across < self._box[2] - 120 else "right")
 
     def upright(self, x: float, label: str) -> None:
         """A line across, where something changes."""
@@ -98,6 +107,17 @@ class Plot:
         (width, _), _ = cv2.getTextSize(text, _FONT, size * _FINE, _FINE)
         x = x * _FINE - {"left": 0.0, "centre": width / 2, "right": float(width)}[align]
         cv2.putText(self._canvas, text, (round(x), round(y * _FINE)), _FONT, size * _FINE, colour, _FINE, cv2.LINE_AA)
+
+
+def ticks(top: float) -> list[float]:
+    """Round numbers from 0 to the top, about six.
+
+    >>> ticks(8), ticks(130), ticks(0.4)
+    ([0.0, 2.0, 4.0, 6.0, 8.0], [0.0, 20.0, 40.0, 60.0, 80.0, 100.0, 120.0], [0.0, 0.1, 0.2, 0.3, 0.4])
+    """
+    unit = 10.0 ** math.floor(math.log10(top / 5))
+    step = next(unit * factor for factor in (1, 2, 5, 10) if top / (unit * factor) <= 7)
+    return [round(n * step, 12) for n in range(int(top / step + 1e-9) + 1)]
 
 
 def bars(values: Sequence[float], top: float, rows: int = 6, fancy: bool = True) -> list[str]:

@@ -2,7 +2,11 @@
 
 Rows go to standard output, one JSON object per line with the time of the chunk since the start of the video: as the program printed
 them, or with --columns as a table would hold them, defaults in the place of what failed. What the program writes to
-its standard error, and how it ended where that was not well, goes to standard error. The exit code is 1 when any chunk did not end well.
+its standard error, how it ended where that was not well, and at the end a summary with suggested table options go to standard error.
+The exit code is 1 when any chunk did not end well.
+
+With --tune it runs the executable once for each of several chunk lengths instead, and prints which error a count of its rows would have
+for each length and each max_rows: from what is cut, and from noise.
 """
 
 from __future__ import annotations
@@ -10,63 +14,81 @@ from __future__ import annotations
 import argparse
 import glob
 import json
-import re
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from privid.errors import PrividError
-from privid.quantities import parse_duration
+from privid.quantities import parse_duration, parse_number
 
 from .terminal import CommandFailed, progress
+from .try_columns import Column, columns
 
-__all__ = ["SUMMARY", "arguments", "run"]
+if TYPE_CHECKING:  # they load numpy and OpenCV; the other commands start without
+    from privid.fdw.wrapper import ChunkTable
+    from privid.model import Footage
 
-SUMMARY = "run an executable on a video of your own, to debug it"
+__all__ = ["SUMMARY", "arguments", "make_table", "open_video", "run"]
+
+SUMMARY = "run an executable on a video of your own, to develop it"
 
 #: the most that any table may keep of a chunk
 MAX_ROWS = 100_000
 _STARTS = datetime(2000, 1, 1, tzinfo=UTC)
+#: options that belong to --tune, and those that it leaves no use for
+_FOR_TUNING = ("rho", "epsilon", "k", "window", "truth", "plot")
+_NOT_FOR_TUNING = ("max_rows", "columns", "chunks")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("executable", metavar="EXECUTABLE", type=Path, help="a Python module with process(chunk), or a program")
     parser.add_argument("video", metavar="VIDEO", type=Path, help="a video file")
-    for option, default, text in (("--chunk", "5s", "length of a chunk"), ("--stride", "0s", "pause between chunks; may be negative"),
-                                  ("--timeout", "1s", "time that a chunk may take")):
-        parser.add_argument(option, metavar="DURATION", type=_duration, default=default, help=f"{text} (default: {default})")
+    parser.add_argument("--chunk", metavar="DURATION", type=_durations, default=None,
+                        help="length of a chunk (default: 5s); with --tune several, separated by commas (default: around rho)")
+    parser.add_argument("--stride", metavar="DURATION", type=_duration, default="0s",
+                        help="pause between chunks (default: 0s); chunks that overlap: --stride=-1s")
+    parser.add_argument("--timeout", metavar="DURATION", type=_duration, default=None,
+                        help="time that a chunk may take (default: 1s; with --tune 60s)")
+    parser.add_argument("--begin", metavar="DURATION", type=_duration, default=None, help="start so far into the video (default: 0s)")
+    parser.add_argument("--end", metavar="DURATION", type=_duration, default=None, help="stop so far into the video (default: its end)")
+    parser.add_argument("--chunks", metavar="N", type=_count, default=None, help="run the first N chunks only")
     parser.add_argument("--max-rows", metavar="N", type=_count, default=None, help="rows kept of each chunk (default: all)")
-    parser.add_argument("--columns", metavar="LIST", type=_columns, default=None,
+    parser.add_argument("--columns", metavar="LIST", type=columns, default=None,
                         help="print rows as a table with these columns would hold them: \"kind text DEFAULT '', speed float8\" "
                              "(without a DEFAULT: empty, 0 or false)")
     parser.add_argument("--attach", metavar="FILE", type=Path, action="append", default=[],
                         help="a file beside the executable that it finds in chunk.files or /app/files; may be repeated")
     parser.add_argument("--runtime", metavar="NAME", default=None, help="what the program finds to import (default: python)")
     parser.add_argument("--cold", action="store_true", help="start a module from nothing for each chunk, as a plain program is")
-    parser.add_argument("--chunks", metavar="N", type=_count, default=None, help="run the first N chunks only")
+    tuning = parser.add_argument_group("with --tune")
+    tuning.add_argument("--tune", action="store_true",
+                        help="compare chunk lengths and max_rows by the error of a count; needs --rho and --epsilon")
+    tuning.add_argument("--rho", metavar="DURATION", type=_duration, default=None, help="of the camera that is meant")
+    tuning.add_argument("--k", metavar="N", type=_count, default=None, help="of the camera that is meant (default: 1)")
+    tuning.add_argument("--epsilon", metavar="X", type=_number, default=None, help="what the release may take")
+    tuning.add_argument("--window", metavar="DURATION", type=_duration, default=None,
+                        help="what is counted over (default: the length of the video, from --begin to --end)")
+    tuning.add_argument("--truth", metavar="N", type=_count, default=None,
+                        help="rows that there should be in the video, from --begin to --end (default: as the longest chunks have them)")
+    tuning.add_argument("--plot", metavar="FILE", type=Path, default=None, help="draw the errors to this file (PNG) as well")
 
 
 def run(options: argparse.Namespace) -> int:
-    from privid.fdw.wrapper import ChunkTable  # it loads numpy; the other commands start without
+    _check(options)
+    if options.tune:
+        from .try_tune import tune
+        return tune(options)
+    from .try_measure import ENDINGS, duration, lines_of, measure, summary
 
-    for file in (options.executable, options.video, *options.attach):
-        if not file.is_file():
-            raise CommandFailed(f'file "{file}" does not exist')
-    executable, video = options.executable.resolve(), options.video.resolve()
-    table = ChunkTable({
-        "videos": str(video.parent), "source": glob.escape(video.name), "camera": video.stem, "starts": _STARTS.isoformat(),
-        "executables": executable.root, "executable": str(executable), "files": ",".join(str(file.resolve()) for file in options.attach),
-        "chunk": f"{options.chunk} s", "stride": f"{options.stride} s", "timeout": f"{options.timeout} s",
-        "max_rows": str(options.max_rows or MAX_ROWS), "warm": "off" if options.cold else "on",
-        **({"runtime": options.runtime} if options.runtime else {})}, options.columns or {})
+    chunk, timeout = (options.chunk or (Fraction(5),))[0], options.timeout or Fraction(1)
+    table = make_table(options, open_video(options), chunk, timeout)
     count = min(table.table.grid.count, options.chunks or table.table.grid.count)
-    well = True
+    runs = []
     with progress(count) as bar:
         bar.reach(0, f"chunk 1 of {count}")
-        for done, run in enumerate(table.runs(first=count), 1):
+        for done, run in enumerate(table.runs(first=count, early=True), 1):
             bar.clear()
             since = run.begins - _STARTS
             _show_errors(str(since), run.result.stderr)
@@ -74,15 +96,79 @@ def run(options: argparse.Namespace) -> int:
                 for row in table.rows(run):
                     print(json.dumps({"chunk": str(since), **dict(zip(options.columns, row, strict=True))}), flush=True)
             else:
-                _show_rows(str(since), bytes(run.result.stdout), options.max_rows)
+                _show_rows(str(since), lines_of(run.result.stdout), options.max_rows)
+            runs.append(measure(run, table.table.untrusted, options.max_rows or MAX_ROWS))
             if not run.well:
-                well = False
-                print(f"{since}: the program {_ENDINGS[run.result.outcome.value]}; a table would hold its default row", file=sys.stderr)
+                print(f"{since}: the program {ENDINGS[runs[-1].outcome]}; a table would hold its default row", file=sys.stderr)
             bar.reach(done, f"chunk {min(done + 1, count)} of {count}")
-    return 0 if well else 1
+    given = {"chunk": duration(chunk), "stride": duration(options.stride), "timeout": duration(timeout),
+             **({"runtime": options.runtime} if options.runtime else {})}
+    for line in summary(runs, given, options.max_rows):
+        print(line, file=sys.stderr)
+    return 0 if all(measured.well for measured in runs) else 1
 
 
-_ENDINGS = {"crashed": "crashed", "timed out": "did not end in time", "flooded": "wrote too much", "cancelled": "was ended"}
+def _check(options: argparse.Namespace) -> None:
+    """What no option's own type can refuse."""
+    for file in (options.executable, options.video, *options.attach):
+        if not file.is_file():
+            raise CommandFailed(f'file "{file}" does not exist')
+    for name in _NOT_FOR_TUNING if options.tune else _FOR_TUNING:
+        if getattr(options, name) is not None:
+            option = f"--{name.replace('_', '-')}"
+            raise CommandFailed(f"option {option} cannot be used {'with' if options.tune else 'without'} --tune",
+                                {"max_rows": "Every max_rows is tried.", "columns": "Rows are only counted.",
+                                 "chunks": "Use --end to try a part of the video."}.get(name, "Add --tune --rho DURATION --epsilon X."))
+    if options.tune:
+        for name, example in (("rho", "30s"), ("epsilon", "1")):
+            if getattr(options, name) is None:
+                raise CommandFailed(f"option --tune needs option --{name}",
+                                    f"Add what the camera or the release will have: --{name} {example}.")
+            if getattr(options, name) <= 0:
+                raise CommandFailed(f"option --{name} must be above 0, but is {getattr(options, name)}",
+                                    "Where nothing is protected there is no noise, and nothing to tune.")
+        if options.window is not None and options.window <= 0:
+            raise CommandFailed(f"option --window must be above 0, but is {options.window}")
+        if options.plot is not None and (options.plot.suffix.lower() != ".png" or not options.plot.parent.is_dir()):
+            raise CommandFailed(f'could not write "{options.plot}"', "Name a file that ends in .png, in a directory that exists.")
+    elif options.chunk is not None and len(options.chunk) > 1:
+        raise CommandFailed("option --chunk has more than one length", "Several lengths are compared with --tune.")
+
+
+def open_video(options: argparse.Namespace) -> Footage:
+    """The video, in which --begin and --end lie."""
+    from privid.fdw.wrapper import probe
+    from privid.quantities import show_duration
+
+    video = options.video.resolve()
+    footage = probe(video.parent, glob.escape(video.name))
+    length = Fraction(footage.frames) / footage.fps
+    for name in ("begin", "end"):
+        value = getattr(options, name)
+        if value is not None and not 0 <= value <= length:
+            raise CommandFailed(f"option --{name} of {show_duration(value)} is outside the video, which lasts {float(length):g} s")
+    if (options.begin or 0) >= (length if options.end is None else options.end):
+        raise CommandFailed(f"option --begin of {show_duration(options.begin or Fraction(0))} is not before the end, "
+                            f"{show_duration(length if options.end is None else options.end)}")
+    return footage
+
+
+def make_table(options: argparse.Namespace, footage: Footage, chunk: Fraction, timeout: Fraction,
+               end: Fraction | None = None) -> ChunkTable:
+    """The table that the options describe, over the video up to `end`."""
+    from privid.fdw.wrapper import ChunkTable
+
+    executable, video = options.executable.resolve(), options.video.resolve()
+    offsets = {"begin": options.begin, "end": options.end if end is None else end}
+    window = {name: _STARTS + timedelta(microseconds=round(offset * 1_000_000)) for name, offset in offsets.items() if offset is not None}
+    described: dict[str, Column] = options.columns or {}
+    return ChunkTable({
+        "videos": str(video.parent), "source": glob.escape(video.name), "camera": video.stem, "starts": _STARTS.isoformat(),
+        "executables": executable.root, "executable": str(executable), "files": ",".join(str(file.resolve()) for file in options.attach),
+        "chunk": f"{chunk} s", "stride": f"{options.stride} s", "timeout": f"{timeout} s",
+        "max_rows": str(options.max_rows or MAX_ROWS), "warm": "off" if options.cold else "on",
+        **{name: moment.isoformat() for name, moment in window.items()},
+        **({"runtime": options.runtime} if options.runtime else {})}, described, footage)
 
 
 def _show_errors(since: str, stderr: bytes) -> None:
@@ -90,13 +176,12 @@ def _show_errors(since: str, stderr: bytes) -> None:
         print(f"{since}: {text}", file=sys.stderr)
 
 
-def _show_rows(since: str, stdout: bytes, max_rows: int | None) -> None:
+def _show_rows(since: str, lines: list[bytes], max_rows: int | None) -> None:
     """What the program printed, whatever a table would make of it."""
-    lines = [line for line in stdout.split(b"\n") if line.strip()]
     for line in lines[:max_rows]:
         try:
             row = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             row = None
         if isinstance(row, dict):
             print(json.dumps({"chunk": since, **row}), flush=True)
@@ -106,43 +191,22 @@ def _show_rows(since: str, stdout: bytes, max_rows: int | None) -> None:
         print(f"{since}: {len(lines) - max_rows} more rows than --max-rows were dropped", file=sys.stderr)
 
 
-_STRING = r"'(?:[^']|'')*'"
-#: what stands between commas that are in no string and in no parentheses
-_PART = re.compile(rf"(?:{_STRING}|\((?:{_STRING}|[^()'])*\)|[^,'()])+")
-_OPTION = re.compile(r"(\w+)\s+'((?:[^']|'')*)'")
-_COLUMN = re.compile(rf"(\w+)\s+(text|float8|double precision|boolean|timestamptz)"
-                     rf"(?:\s+OPTIONS\s*\(((?:\s*\w+\s+{_STRING}\s*,?)+)\))?(?:\s+DEFAULT\s+(.+))?", re.I)
-
-
-@dataclass(frozen=True)
-class _Column:
-    """A column as the table for Python wants it described."""
-
-    type_name: str
-    options: Mapping[str, str]
-
-
-def _columns(text: str) -> dict[str, _Column]:
-    """Columns as CREATE FOREIGN TABLE has them; those that the system fills may stand there and are left out."""
-    found: dict[str, _Column] = {}
-    parts = _PART.findall(text)
-    for part in parts if ",".join(parts) == text else [text]:
-        match = _COLUMN.fullmatch(part.strip())
-        if not match or (match[2].lower() == "timestamptz" and match[1] != "chunk"):
-            raise argparse.ArgumentTypeError(f'"{part.strip()}" is not a column: write a name and text, float8 or boolean')
-        if match[1] not in ("chunk", "region"):
-            kind = match[2].lower()
-            default = match[4] if match[4] is not None else {"text": "''", "boolean": "false"}.get(kind, "0")
-            options = {name.lower(): value.replace("''", "'") for name, value in _OPTION.findall(match[3] or "")}
-            found[match[1]] = _Column(kind, {"default": re.sub(r"^'(.*)'$", r"\1", default).replace("''", "'"), **options})
-    return found
-
-
 def _duration(text: str) -> Fraction:
     try:
         return parse_duration(text, "")
     except PrividError as error:
         raise argparse.ArgumentTypeError(f'"{text}" is not a duration. {error.hint}') from None
+
+
+def _durations(text: str) -> tuple[Fraction, ...]:
+    return tuple(sorted({_duration(part) for part in text.split(",")}))
+
+
+def _number(text: str) -> Fraction:
+    try:
+        return parse_number(text, "")
+    except PrividError as error:
+        raise argparse.ArgumentTypeError(f'"{text}" is not a number. {error.hint}') from None
 
 
 def _count(text: str) -> int:

@@ -33,7 +33,7 @@ from privid.sandbox.runtime import find_runtime
 from privid.video import Decoder, make_grid, open_footage
 from privid.video.chunking import moment
 
-__all__ = ["ChunkRun", "ChunkTable", "ColumnLike", "QualLike"]
+__all__ = ["ChunkRun", "ChunkTable", "ColumnLike", "QualLike", "probe"]
 
 #: no stack has as many lanes, so a table here shares an operating-system user with none of them
 _LANE = 999
@@ -81,6 +81,7 @@ class ChunkRun:
     chunk: int
     begins: datetime
     result: RunResult
+    why_cold: str | None = None  # None: it was started warm
 
     @property
     def well(self) -> bool:
@@ -90,11 +91,14 @@ class ChunkRun:
 class ChunkTable:
     """One table. Each scan has a sandbox of its own, which is gone when the scan is over or given up."""
 
-    def __init__(self, options: Mapping[str, str], columns: Mapping[str, ColumnLike]) -> None:
+    def __init__(self, options: Mapping[str, str], columns: Mapping[str, ColumnLike], footage: Footage | None = None) -> None:
+        """`footage` is what `source` was found to be before, by probe()."""
         _check_names(options)
         self._root = Path(_needed(options, "videos"))
         self._programs = Path(_needed(options, "executables"))
         self._known: dict[tuple[str, Fraction | None], Footage] = {}
+        if footage is not None:
+            self._known[_needed(options, "source"), None] = footage
         names = [name.strip() for name in options.get("files", "").split(",")]
         self._attached = {Path(name).name: self._content(name, "file") for name in names if name}
         executable = self._find("", _needed(options, "executable"))
@@ -140,14 +144,14 @@ class ChunkTable:
 
     # Beneath it
 
-    def runs(self, quals: Sequence[QualLike] = (), first: int | None = None) -> Iterator[ChunkRun]:
-        """Decode, sandbox, collect: chunk after chunk, each in a slot of the table's timeout."""
+    def runs(self, quals: Sequence[QualLike] = (), first: int | None = None, early: bool = False) -> Iterator[ChunkRun]:
+        """Decode, sandbox, collect: chunk after chunk, each in a slot of the table's timeout, or with `early` of what its run needs."""
         table = self.table
         chunks = list(islice(self._chunks(quals), first))
         with tempfile.TemporaryDirectory(prefix="privid-table-", dir=_SCRATCH) as scratch_name:
             scratch = Path(scratch_name)
             runtime = find_runtime(table.runtime)
-            with Lane(_LANE, runtime=runtime, scratch=scratch) as lane, Decoder(self._root, table.camera.footage) as decoder:
+            with Lane(_LANE, runtime=runtime, scratch=scratch, measure=True) as lane, Decoder(self._root, table.camera.footage) as decoder:
                 program = self._install(scratch)
                 lane.announce(program, len(chunks))
                 for chunk in chunks:
@@ -157,8 +161,8 @@ class ChunkTable:
                     describe(table, chunk, 0, folder)
                     while not lane.ready(program):
                         time.sleep(0.005)
-                    result = lane.run_soon(program, folder, float(table.timeout))
-                    yield ChunkRun(chunk, self.begins(chunk), result)
+                    result = lane.run_soon(program, folder, float(table.timeout), early=early)
+                    yield ChunkRun(chunk, self.begins(chunk), result, None if result.warm else lane.why_cold(program))
                     shutil.rmtree(folder)
 
     def _install(self, scratch: Path) -> Program:
@@ -209,11 +213,8 @@ class ChunkTable:
         return starts, moment(starts, footage.fps, footage.frames)
 
     def _open(self, source: str, fps: Fraction | None) -> Footage:
-        if not self._root.is_dir():
-            raise VideoUnreadable(f'video root "{self._root}" does not exist', hint='Set the option "videos" to a directory.')
         if (source, fps) not in self._known:
-            with tempfile.TemporaryDirectory(prefix="privid-probe-") as cache:
-                self._known[source, fps] = open_footage(self._root, source, fps, Path(cache))
+            self._known[source, fps] = probe(self._root, source, fps)
         return self._known[source, fps]
 
     def _find(self, owner: str, name: str) -> Executable:
@@ -230,6 +231,14 @@ class ChunkTable:
         except OSError as error:
             raise ExecutableInvalid(f'could not read {kind} "{name}": {error.strerror}',
                                     hint='It is a file below the directory that the option "executables" names.') from None
+
+
+def probe(root: Path, source: str, fps: Fraction | None = None) -> Footage:
+    """What the files of a source are."""
+    if not root.is_dir():
+        raise VideoUnreadable(f'video root "{root}" does not exist', hint='Set the option "videos" to a directory.')
+    with tempfile.TemporaryDirectory(prefix="privid-probe-") as cache:
+        return open_footage(root, source, fps, Path(cache))
 
 
 def _check_names(options: Mapping[str, str]) -> None:

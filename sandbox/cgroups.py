@@ -66,6 +66,14 @@ class Group:
         """Its processes by the one hierarchy that freezes and kills; a cheap look."""
         return {int(line) for line in read_whole(f"{self.stroke}/cgroup.procs").split()}
 
+    def peak(self) -> int | None:
+        """The most bytes of memory that were in use at a time, or None where the kernel does not record it."""
+        for directory in self.directories:
+            for name in ("memory.peak", "memory.max_usage_in_bytes"):
+                with contextlib.suppress(OSError, ValueError):
+                    return int(read_whole(f"{directory}/{name}"))
+        return None
+
     def remove(self, patience: float) -> bool:
         """Remove the group; it can go only when the kernel has buried the last process in it."""
         deadline = time.monotonic() + patience

@@ -34,9 +34,11 @@ class Late(Exception):
 
 
 class Stop:
-    """Ends a run from another thread, or keeps it from starting; set once, it stays set."""
+    """Ends a run from another thread, or keeps it from starting; set once, it stays set. With `early` the slot ends with its program, which
+    is for one's own video only: how long a program takes depends on what it sees."""
 
-    def __init__(self) -> None:
+    def __init__(self, early: bool = False) -> None:
+        self.early = early
         self._fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
     def set(self) -> None:

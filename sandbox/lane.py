@@ -12,6 +12,7 @@ import resource
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -51,13 +52,16 @@ class Lane:
     """Everything a run reads (executable, chunk directory) must be readable by the lane; below `scratch` what is readable by all is.
 
     `scratch` should be in RAM and allow execution. `cores` pins the lane's programs to processors of their own. `warm` allows warm starts
-    where the machine can do them; `log` is told, without any data, why one is not done.
+    where the machine can do them; `log` is told, without any data, why one is not done. `measure` puts the memory that a run used into its
+    result.
     """
 
     def __init__(self, index: int, *, runtime: Runtime | None = None, limits: Limits | None = None, scratch: Path,
-                 cores: frozenset[int] | None = None, warm: bool = True, log: Callable[[str], None] = lambda _: None) -> None:
+                 cores: frozenset[int] | None = None, warm: bool = True, log: Callable[[str], None] = lambda _: None,
+                 measure: bool = False) -> None:
         self.index = index
         self.limits = limits or Limits()
+        self._measure = measure
         self._as_root = os.geteuid() == 0
         self._cores = cores
         self._elsewhere = frozenset(os.sched_getaffinity(0)) - cores if cores is not None else None
@@ -138,15 +142,26 @@ class Lane:
                 return self._run_warm(*taken, chunk_dir, begin, end, stop)
             return self._run_cold(program, chunk_dir, begin, end, mapped, stop)
 
-    def run_soon(self, program: Program, chunk_dir: Path, seconds: float) -> RunResult:
-        """Run a program in a slot that begins as soon as it can, where there is no timetable to keep."""
+    def run_soon(self, program: Program, chunk_dir: Path, seconds: float, *, early: bool = False) -> RunResult:
+        """Run a program in a slot that begins as soon as it can, where there is no timetable to keep; `early` ends it with its program."""
         lead = SETUP
-        while True:
-            begin = time.monotonic() + lead
-            try:
-                return self.run(program, chunk_dir, begin, begin + seconds)
-            except Late:
-                lead *= 2
+        with contextlib.closing(Stop(early)) as stop:
+            while True:
+                begin = time.monotonic() + lead
+                try:
+                    return self.run(program, chunk_dir, begin, begin + seconds, stop)
+                except Late:
+                    lead *= 2
+
+    def why_cold(self, program: Program) -> str:
+        """The reason why a run of this program was not started warm."""
+        if program.kind is not Kind.MODULE:
+            return "it is a program, and only modules can be started warm"
+        if not program.warm:
+            return "warm starts are switched off"
+        if self._nurse is None:
+            return "this machine cannot start modules warm, which needs root and control groups that freeze"
+        return self._nurse.why_cold(program) or "no child was ready"
 
     def _run_warm(self, brood: Brood, child: Child, chunk_dir: Path, begin: float, end: float, stop: Stop | None) -> RunResult:
         assert self._nurse is not None
@@ -154,7 +169,7 @@ class Lane:
         try:
             with self._hand() as hand:
                 try:
-                    return _attend(WarmRun(brood, child, chunk_dir, self.limits), hand, begin, end, stop)
+                    return self._measured(_attend(WarmRun(brood, child, chunk_dir, self.limits), hand, begin, end, stop), child.group)
                 except Late:
                     untouched = True
                     raise
@@ -175,10 +190,13 @@ class Lane:
         try:
             with self._hand() as hand:
                 run.prepare(begin, self._cores)
-                return _attend(run, hand, begin, end, stop)
+                return self._measured(_attend(run, hand, begin, end, stop), run.group)
         finally:
             run.kill()
             self._dead.put(run)
+
+    def _measured(self, result: RunResult, group: Group | None) -> RunResult:
+        return replace(result, memory=group.peak()) if self._measure and group is not None else result
 
     def _hand(self) -> contextlib.AbstractContextManager[Hand | OwnHand]:
         return self._hands.take() if self._hands is not None else contextlib.nullcontext(OwnHand())
@@ -291,7 +309,7 @@ def _attend(run: Run | WarmRun, hand: Hand | OwnHand, begin: float, end: float, 
     run.book(hand, begin, end)
     try:
         outcome = run.collect(hand, stop)
-        if outcome is Outcome.CANCELLED:
+        if outcome is Outcome.CANCELLED or (stop is not None and stop.early):
             hand.stop()
         hand.finish()
         return run.result(outcome, hand.started)

@@ -73,6 +73,8 @@ class RunResult:
     stderr: bytes
     started: float = 0.0  # time.monotonic() when the program was let go, for measurements
     ended: float = 0.0  # and when its end was seen; what happens after does not count
+    warm: bool = False  # the module had been imported before
+    memory: int | None = None  # the most bytes in use at a time, where a lane measures and the kernel records it
 
     @property
     def stdout(self) -> bytes:

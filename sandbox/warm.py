@@ -77,7 +77,8 @@ class WarmRun:
     def result(self, outcome: Outcome, started: float) -> RunResult:
         size = os.fstat(self._child.errors).st_size
         tail = os.pread(self._child.errors, self._limits.stderr, max(0, size - self._limits.stderr))
-        return RunResult(outcome, Printed(self._child.output) if outcome is Outcome.OK else None, tail, started, self._over)
+        return RunResult(outcome, Printed(self._child.output) if outcome is Outcome.OK else None, tail, started, self._over,
+                         warm=True)
 
     def _status(self, *, over: bool) -> int | None:
         """How the program ended, or None while it runs. Process 1 tells it when everything of the child is gone; that takes a few
