@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from privid.errors import PrividError
+from privid.sandbox.capabilities import obstacle
 
 from .layout import default_data
 from .library import postgres_build
@@ -55,6 +56,8 @@ def main(given: list[str] | None = None) -> int:
     began = time.monotonic()
     stack = Stack(arguments.data)
     try:
+        if (found := obstacle()) is not None:
+            raise CommandFailed(f"programs cannot be run on this machine: {found.name}: {found.found}", found.remedy)
         _begin_anew(stack)
         stack.up()
         (stack.layout.state / "demo").write_text(_edition())

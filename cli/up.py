@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import sys
 from pathlib import Path
 
 from .options import data_option, port_number
@@ -30,6 +31,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from privid.sandbox.capabilities import obstacle  # it loads libraries of the system; other commands start without
+
     stack = Stack(options.data)
     stack.up(port=options.port, videos=options.videos)
     data = f" --data {shlex.quote(str(stack.layout.data))}" if options.data else ""
@@ -39,4 +42,7 @@ def run(options: argparse.Namespace) -> int:
     if stack.layout.port:
         print(f"It also listens on 127.0.0.1:{stack.layout.port}, for roles with a password (ALTER ROLE analyst PASSWORD '...').")
     print(f"End it with: privid down{data}")
+    if (found := obstacle()) is not None:
+        print(f"WARNING:  programs cannot be run on this machine: {found.name}: {found.found}", file=sys.stderr)
+        print(f"HINT:  {found.remedy}", file=sys.stderr)
     return 0

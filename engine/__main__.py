@@ -31,6 +31,7 @@ from .definitions import Sources
 from .evaluation import Evaluations
 from .kept import rows_file
 from .log import Log
+from .obstacle import Obstacle
 from .programs import Programs, describe
 from .reading import Readings
 from .release import Desk
@@ -123,7 +124,7 @@ def _build(options: argparse.Namespace, log: Log, cleanup: ExitStack) -> Server:
     evaluations = Evaluations(room, rows_file(cache / "chunks.db"), log)
     room.gauge.hidden, room.gauge.busy_until = chunks.hidden, evaluations.busy_until
     cleanup.callback(evaluations.close)
-    desk = Desk(ledger, sources, programs, runner, chunks, room, evaluations, log)
+    desk = Desk(ledger, sources, programs, runner, chunks, room, evaluations, Obstacle(log), log)
     database = _database(options.conninfo)
     listener = listen(options.socket, options.peer_uid)
     cleanup.callback(options.socket.unlink, missing_ok=True)

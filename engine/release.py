@@ -32,6 +32,7 @@ from .handles import Charge, Handle, Scan
 from .identity import in_order, reuse_key
 from .judge import Judge, Judged, is_allowed, text_of
 from .log import Log
+from .obstacle import Obstacle
 from .programs import OUTCOMES, Programs
 from .runner import Runner
 from .series import Stretch
@@ -84,7 +85,7 @@ class Desk:
     """Serves requests; one for the whole engine, used by many threads."""
 
     def __init__(self, ledger: Ledger, sources: Sources, programs: Programs, runner: Runner, cache: ChunkCache, room: Room,
-                 evaluations: Evaluations, log: Log) -> None:
+                 evaluations: Evaluations, obstacle: Obstacle, log: Log) -> None:
         self._ledger = ledger
         self._sources = sources
         self._judge = Judge(sources, room)
@@ -93,6 +94,7 @@ class Desk:
         self._cache = cache
         self._shapes = Shapes(cache)
         self._evaluations = evaluations
+        self._obstacle = obstacle
         self._log = log
         #: what EXPLAIN shows of a release's key: the key itself is a digest of the video, which nobody may see
         self._secret = secrets.token_bytes(32)
@@ -178,7 +180,8 @@ class Desk:
         if stored is not None and (again := in_order(plan, stored.rows)) is not None:
             self._log.write("release reused", release=stored.release)
             return Answer(again, f"reused the answer of release {stored.release}, at no charge", True)
-        self._evaluations.check()  # before the charge: what is not there computes nothing
+        self._obstacle.check()  # before the charge: what is not there computes nothing
+        self._evaluations.check()
         cancel.check()
         release = self._ledger.charge(_claims(plan), ReleaseRecord(
             role=text_of(request, "role"), query=text_of(request, "query"), canonical=plan.canonical, key=key, epsilon=plan.epsilon,

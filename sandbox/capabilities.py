@@ -1,4 +1,4 @@
-"""What this machine offers to the sandbox, for `privid doctor`."""
+"""What this machine offers to the sandbox: for `privid doctor`, and for an engine that starts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .command import find_bwrap
 from .runtime import DEFAULT_RUNTIME, RUNTIMES, find_runtime
 from .syscalls import KCMP_KINDS, kcmp, new_tmpfs
 
-__all__ = ["Finding", "Status", "lanes", "survey"]
+__all__ = ["Finding", "Status", "lanes", "obstacle", "survey"]
 
 _GIB = 1024 ** 3
 #: RAM of one lane: the copy of its runtime, and what a program may use.
@@ -50,6 +50,11 @@ class Finding:
 def lanes() -> int:
     """Lanes that this machine can run without their programs sharing a core with the engine, but at least one."""
     return max(1, len(os.sched_getaffinity(0)) - 1)
+
+
+def obstacle() -> Finding | None:
+    """The first thing without which no program can be run."""
+    return next((found for found in survey() if found.status is Status.FAIL), None)
 
 
 def survey() -> list[Finding]:
