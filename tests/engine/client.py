@@ -125,8 +125,8 @@ class EngineProcess:
     def start(self, *before: str) -> None:
         """`before`: a command that starts it in a world of its own."""
         with self.log_file.open("ab") as log:
-            self.process = subprocess.Popen([*before, sys.executable, "-m", "privid.engine", *self.options], stdin=subprocess.DEVNULL, stdout=log,
-                                            stderr=log, cwd="/")
+            self.process = subprocess.Popen([*before, sys.executable, "-m", "privid.engine", *self.options], stdin=subprocess.DEVNULL,
+                                            stdout=log, stderr=log, cwd="/")
         deadline = time.monotonic() + 60
         while '"engine started"' not in self.log_file.read_text():
             assert self.process.poll() is None and time.monotonic() < deadline, self.log_file.read_text()
