@@ -13,7 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from . import syscalls
-from .brood import Brood, Child, NotWarm
+from .brood import Brood, NotWarm
+from .child import Child
 from .program import Program
 
 __all__ = ["Nurse", "first_batch"]
