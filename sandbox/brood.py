@@ -37,18 +37,22 @@ from .run import Limits, prefer
 from .users import SANDBOX_GID, claim_user
 from .verify import Allowed, Refused, Seen, check_apart, check_settled, has_holes, look, seems_ready
 
-__all__ = ["Brood", "NotWarm"]
+__all__ = ["Brood", "NotWarm", "most_memory"]
 
 #: Seconds that a zygote may take to import its module and to fork. It sees no frame, so how long it takes tells nothing of one.
 PATIENCE = 60.0
 #: The filter of the zygote, and the ordinary one that a child puts on top.
 _FILTERS = 2
 _MIB = 1 << 20
-#: Page tables and the like of a frozen child, counted to its zygote.
-CHILD_PAGES = 8 * _MIB
+_CHILD_PAGES = 8 * _MIB  # page tables and the like of a frozen child, counted to its zygote
 #: Children beyond those that are wanted, who never run: as long as one has all pages of the zygote, a page that is written to is copied, and
 #: not taken over because nobody else has it any more. The last child could tell so that another was still going away.
 _WITNESSES = 1
+
+
+def most_memory(limits: Limits) -> int:
+    """What a brood can take before its children run, however many there are; what they take when they run is counted to each."""
+    return 2 * limits.memory
 
 
 class NotWarm(Exception):
@@ -74,7 +78,7 @@ class Brood:
         self._user = claim_user()
         self.uid = self._user.uid
         count += _WITNESSES
-        self._zygote = hierarchy.create(f"{name}-zygote", memory=limits.memory + count * CHILD_PAGES,
+        self._zygote = hierarchy.create(f"{name}-zygote", memory=min(limits.memory + count * _CHILD_PAGES, most_memory(limits)),
                                         processes=2 * count + limits.processes)
         self.control.setblocking(False)
         with theirs:

@@ -72,7 +72,9 @@ class Child:
             self._unlink()
             self.close()
         if not self.emptied and not self.group.crowd():
-            empty(self.tmpfs)
+            top = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.tmpfs)
+            empty(top)
+            os.close(top)
             self.emptied = True
         self.gone = self.emptied and self.group.remove(patience=0)
         return self.gone
