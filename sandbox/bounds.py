@@ -1,8 +1,8 @@
 """Limits of warm children as the kernel keeps them: every one has a number that we chose, and is verified to be exactly that.
 
-Some are compared with what a *user* has: processes, pending signals. The kernel counts these in the user namespace of a process and in all
-above it, and compares the latter with the limits that whoever made the namespace had then. So a zygote's are as high as this machine allows,
-and its filter keeps it from setting any: what its children have together is compared with nothing that they could reach. A
+Some are compared with what a *user* has: processes, pending signals. The kernel counts these in the user namespace of a process and in
+all above it, and compares the latter with the limits that whoever made the namespace had then. So a zygote's are as high as this machine
+allows, and its filter keeps it from setting any: what its children have together is compared with nothing that they could reach. A
 child gets its own when it is frozen, for what it has in its own namespace alone.
 """
 
@@ -21,8 +21,8 @@ __all__ = ["Bounds", "hold", "impose", "of_child", "of_zygote"]
 Bounds = Sequence[int]
 
 _NONE = resource.RLIM_INFINITY
-_NAMES = ("CPU", "FSIZE", "DATA", "STACK", "CORE", "RSS", "NPROC", "NOFILE", "MEMLOCK", "AS", "LOCKS", "SIGPENDING", "MSGQUEUE", "NICE", "RTPRIO",
-          "RTTIME")
+_NAMES = ("CPU", "FSIZE", "DATA", "STACK", "CORE", "RSS", "NPROC", "NOFILE", "MEMLOCK", "AS", "LOCKS", "SIGPENDING", "MSGQUEUE", "NICE",
+          "RTPRIO", "RTTIME")
 _MAPPED = 2 << 30  # the largest chunk, which a program maps
 _STACK = 8 << 20  # which is also what the C library gives a thread
 _SIGNALS = 4096  # far less than the machine's own limit, which stands above all children together

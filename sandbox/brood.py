@@ -45,8 +45,8 @@ PATIENCE = 60.0
 _FILTERS = 2
 _MIB = 1 << 20
 _CHILD_PAGES = 8 * _MIB  # page tables and the like of a frozen child, counted to its zygote
-#: Children beyond those that are wanted, who never run: as long as one has all pages of the zygote, a page that is written to is copied, and
-#: not taken over because nobody else has it any more. The last child could tell so that another was still going away.
+#: Children beyond those that are wanted, who never run: as long as one has all pages of the zygote, a page that is written to is copied,
+#: and never taken over because nobody else has it any more. By that the last child could tell that another was still going away.
 _WITNESSES = 1
 
 

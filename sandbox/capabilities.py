@@ -189,8 +189,8 @@ def _cores() -> Finding:
 
 
 def memory_bound(lanes: int, limits: Limits, roots: int, *, warm: bool = True) -> int:
-    """What lanes can take at most, each busy with one program, frames not counted: copies of the runtimes; the run that goes on and the one
-    before it, which may take its time to go away; and what broods hold. Each of these has a limit of its own, /tmp is counted to its run."""
+    """What lanes can take at most, each busy with one program, frames not counted: copies of the runtimes; the run that goes on and the
+    one before it, which may take its time to go away; what broods hold. Each of these has a limit of its own; /tmp counts to its run."""
     return lanes * (roots + 2 * limits.memory + (BROODS * most_memory(limits) if warm else 0))
 
 
@@ -202,7 +202,7 @@ def _memory() -> Finding:
     if needed > cold:
         found += f", and {BROODS * most_memory(limits) / _GIB:.0f} GiB more for each further program that a lane is busy with at a time"
     if total < needed:
-        return Finding("RAM", Status.CAUTION, found, f"Use fewer lanes, or start the engine with --cold, which takes {cold / _GIB:.1f} GiB.")
+        return Finding("RAM", Status.CAUTION, found, f"Use fewer lanes, or start with --cold, which takes {cold / _GIB:.1f} GiB at most.")
     return Finding("RAM", Status.PASS, found)
 
 

@@ -52,10 +52,10 @@ _NOT_SUPPORTED = ("getxattr", "lgetxattr", "fgetxattr", "listxattr", "llistxattr
 _PROT_WRITE, _MAP_TYPE, _MAP_SHARED, _MAP_PRIVATE, _MAP_HUGETLB = 0x2, 0x0F, 0x01, 0x02, 0x40000
 # madvise: what allocators use. Not WILLNEED, COLD, PAGEOUT (page cache), MERGEABLE (pages shared by content), COLLAPSE.
 _ADVICE = (0, 1, 2, 4, 8, 10, 11, 14, 15, 16, 17, 18, 19)
-# clone: threads and plain children, without any namespace, pidfd, other parent, or shared I/O context; at their end, no signal or SIGCHLD.
+# clone: threads and plain children, without any namespace, pidfd, other parent, or shared I/O context; at their end SIGCHLD or nothing.
 _CLONE_REFUSED = 0xFE02_0000 | 0x1000 | 0x2000 | 0x8000
 _CLONE_SIGNAL, _CLONE_SIGNALS = 0xFF, (0, 17)
-# Signals by number, with the argument that has it: below 32 only. Of real-time signals the kernel keeps as many as are sent, counts them for
+# Signals, with the argument that has the number: below 32 only. Of real-time signals the kernel keeps as many as are sent, counts them for
 # a user, and drops what is too much; of the others it keeps one, always. Other runs are in other pid namespaces.
 _SENDING = {"kill": 1, "tkill": 1, "tgkill": 2}
 _REAL_TIME = _LOW & ~31
@@ -136,7 +136,7 @@ def _rules(*, zygote: bool) -> pyseccomp.SyscallFilter:
     _add(rules, pyseccomp.ALLOW, "prctl", _bits(0, _LOW, _PR_SET_PDEATHSIG), _bits(1, _REAL_TIME, 0))
     for name, argument in _SENDING.items():
         _add(rules, pyseccomp.ALLOW, name, _bits(argument, _REAL_TIME, 0))
-    # One's own limits. A zygote cannot set them, for they would hold for what all its children have together, nor can its children; in a cold
+    # One's own limits. A zygote cannot set them, for they would hold for what all its children have together, nor can these; in a cold
     # start the shell that becomes the program sets them, and they hold for its own namespace alone.
     _add(rules, pyseccomp.ALLOW, "prlimit64", _bits(0, _LOW, 0), *([pyseccomp.Arg(2, pyseccomp.EQ, 0)] if zygote else []))
     if not zygote:

@@ -63,8 +63,8 @@ def main() -> None:
 
 
 def _build(order: dict[str, Any]) -> None:
-    """The lane's root with the module and its files, all read-only; made with root's rights, so that nobody inside can undo it. There is nothing
-    that the zygote could write to: a file that it made would be one that all its children have."""
+    """The lane's root with the module and its files, all read-only; made with root's rights, so that nobody inside can undo it. There is
+    nothing that the zygote could write to: a file that it made would be one that all its children have."""
     syscalls.unshare(0x20000)
     syscalls.make_private("/")
     root = order["root"]

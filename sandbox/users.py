@@ -1,4 +1,4 @@
-"""A user for each lane and for each brood that nobody else on this machine has, so that not even what the kernel counts per user is shared."""
+"""A user for each lane and each brood that nobody else on this machine has, so that not even what the kernel counts per user is shared."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def claim_user() -> User:
             os.close(lock)
     except OSError as error:
         raise SandboxFailed(f"could not claim a user: {error.strerror}", hint=f"Make {_LOCKS} writable by root.") from None
-    raise SandboxFailed(f"all {_COUNT} users for lanes and warm starts are in use", hint="Stop other stacks on this machine, or use fewer lanes.")
+    raise SandboxFailed(f"all {_COUNT} users for programs are in use", hint="Stop other stacks on this machine, or use fewer lanes.")
 
 
 def _alive() -> set[int]:

@@ -26,7 +26,7 @@ __all__ = ["Allowed", "Refused", "Seen", "check_apart", "check_mappings", "check
 _MAPPING = re.compile(rb"^\S+ ...(\S) \S+ (\S+) ", re.M)
 _NO_FILE = b"00:00"
 _NOTHING = b"0000000000000000"
-_TIMERS = os.path.exists("/proc/self/timers")  # kernels can be built without
+_TIMERS = Path("/proc/self/timers").exists()  # kernels can be built without
 
 
 class Refused(Exception):

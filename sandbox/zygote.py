@@ -67,8 +67,8 @@ def _rehearse(launcher: Any) -> None:
 
 
 class _Watch:
-    """Notes the state of a generator when the module loads it, and says where temporary files go. To load these for a module that needs none
-    would be a good part of what its children cost."""
+    """Notes the state of a generator when the module loads it, and says where temporary files go. To load these for a module that needs
+    none would be a good part of what its children cost."""
 
     def __init__(self) -> None:
         self.found: dict[str, Any] = {name: _state(name) for name in _GENERATORS if name in sys.modules}

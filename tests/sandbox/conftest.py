@@ -123,7 +123,7 @@ def processes_of(uid: int) -> list[str]:
 
 
 def wait_until_gone(lane: Lane, patience: float = 5.0) -> list[str]:
-    """What is left of a lane's programs after a while: names of processes of its user (root) or below this process, and of broods' groups."""
+    """What is left of a lane's programs after a while: names of processes of its user (root) or below this process; and broods' groups."""
     deadline = time.monotonic() + patience
     while True:
         left = processes_of(lane.uid) if os.geteuid() == 0 else [n for n in processes_of(lane.uid) if n in ("bwrap", "program", "tried")]

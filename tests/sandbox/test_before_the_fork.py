@@ -1,4 +1,4 @@
-"""What a hostile module prepares when it is imported, so that one chunk can tell a later one something through what siblings have in common."""
+"""What a hostile module prepares when it is imported, so that one chunk can tell a later one something by what siblings have in common."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def sense():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before < 128
 """
 
-#: X2: fewer pending signals for all siblings together, of which a chunk takes what there is. It is not given back before the chunk is buried.
+#: X2: fewer pending signals for all siblings together, of which a chunk takes what there is, and gives it back only when it is buried.
 SIGNALS = TRIED + """
 NUMBER, MOST = 40, 24
 tried(lambda: resource.setrlimit(resource.RLIMIT_SIGPENDING, (MOST, resource.getrlimit(resource.RLIMIT_SIGPENDING)[1])))

@@ -43,7 +43,8 @@ def used(descriptor: int) -> tuple[int, int]:
 @pytest.mark.parametrize("name", LEFT)
 def test_nothing_is_left_of_a_warm_run_but_the_number_of_its_file_system(lane: Trial, name: str) -> None:
     path = lane.scratch / f"leaves-{time.monotonic_ns()}"
-    program = Program(path, install(f"import os, time\ndef process(chunk):\n    {LEFT[name]}\n    yield {{'n': 1}}\n".encode(), "leaves", path))
+    content = f"import os, time\ndef process(chunk):\n    {LEFT[name]}\n    yield {{'n': 1}}\n"
+    program = Program(path, install(content.encode(), "leaves", path))
     lane.lane.announce(program, 3)
     while not lane.lane.ready(program):
         time.sleep(0.005)
@@ -71,7 +72,8 @@ def test_the_bound_that_doctor_tells_has_all_that_lanes_can_hold() -> None:
 
 def test_every_bound_is_that_of_a_group_which_outlives_what_is_counted_to_it(lane: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
     path = lane.scratch / "counted"
-    program = Program(path, install(b"def process(chunk):\n    open('/tmp/large', 'wb').write(bytes(32 << 20))\n    yield {'n': 1}\n", "m", path))
+    content = b"def process(chunk):\n    open('/tmp/large', 'wb').write(bytes(32 << 20))\n    yield {'n': 1}\n"
+    program = Program(path, install(content, "m", path))
     lane.lane.announce(program, 1)
     while not lane.lane.ready(program):
         time.sleep(0.005)

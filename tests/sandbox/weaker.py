@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -67,7 +67,7 @@ def _signals(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(system_calls, "_CLONE_SIGNALS", (0,))
 
 
-_TAKEN_AWAY = {
+_TAKEN_AWAY: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "no place to write": _writable,
     "devices of mappings": lambda patch: patch.setattr(verify, "check_mappings", lambda *_: None),
     "fixed limits": _limits,
