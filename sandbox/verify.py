@@ -48,6 +48,7 @@ class Allowed:
     def __init__(self, uid: int, gid: int, root: Path, mapped: Iterable[Path], filters: int) -> None:
         self.root = root.stat()
         self.filters = filters
+        self.listing = b""  # of the mappings of a child that was looked at: its siblings' are mostly the same
         devices = {path.stat().st_dev for path in mapped}
         self.mappings = {(b"p", b"%02x:%02x" % (os.major(device), os.minor(device))) for device in devices} | {(b"p", _NO_FILE)}
         self.status = {
@@ -81,7 +82,9 @@ def look(pid: int, allowed: Allowed) -> Seen:
             found = os.stat(f"/proc/{pid}/{place}")
             if (found.st_dev, found.st_ino) != (allowed.root.st_dev, allowed.root.st_ino):
                 raise Refused(f"its {place} is elsewhere")
-        check_mappings(read_whole(f"/proc/{pid}/maps"), allowed)
+        if (listing := read_whole(f"/proc/{pid}/maps")) != allowed.listing:
+            check_mappings(listing, allowed)
+            allowed.listing = listing
         # seen from the host, from the nursery, and from inside, where it must be the first of its namespace
         pids = status[b"NSpid"].split()
         if len(pids) != 3 or pids[2] != b"1":
