@@ -153,7 +153,8 @@ def process(chunk):
     yield {'fds': fds, 'unshare': tried('unshare', FLAGS), 'user': tried('unshare', 0x10000000), 'capset': tried('capset', None, None),
            'socket': tried('socket', 1, 1, 0), 'pipe': tried('pipe', (ctypes.c_int * 2)()), 'flock': tried('flock', 0, 2),
            'sysinfo': tried('sysinfo', ctypes.create_string_buffer(512)), 'mount': tried('mount', b'a', b'/tmp', b'tmpfs', 0, None),
-           'shm': tried('shmget', 0, 4096, 0o1600), 'kill': tried('kill', -1, 0), 'proc': os.path.exists('/proc/self'),
+           'shm': tried('shmget', 0, 4096, 0o1600), 'limit': tried('setrlimit', 7, (ctypes.c_ulong * 2)(9, 9)),
+           'kill': tried('kill', -1, 0), 'proc': os.path.exists('/proc/self'),
            'pid': os.getpid(), 'parent': os.getppid(), 'memfd': tried('memfd_create', b'x', 0), 'inotify': tried('inotify_init')}
 """.replace("FLAGS", str(syscalls.NAMESPACE_FLAGS))
 
@@ -161,7 +162,7 @@ def process(chunk):
 def test_a_warm_child_reaches_no_more_than_a_cold_program(warm: Trial) -> None:
     with expected(warm, REACH) as module:
         (found,) = rows(module.run())
-    refused = dict.fromkeys(("unshare", "user", "capset", "socket", "pipe", "flock", "sysinfo", "mount", "shm", "inotify"), 1)
+    refused = dict.fromkeys(("unshare", "user", "capset", "socket", "pipe", "flock", "sysinfo", "mount", "shm", "inotify", "limit"), 1)
     assert {name: found[name] for name in refused} == refused
     assert found["fds"] == rows(cold(warm, REACH))[0]["fds"]
     assert (found["memfd"], found["proc"], found["pid"], found["parent"]) == (38, False, 1, 0)
