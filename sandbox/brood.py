@@ -65,6 +65,8 @@ class Brood:
     def __init__(self, *, name: str, lane: Path, root: Path, module: Path, files: Path | None, count: int, limits: Limits,
                  hierarchy: Hierarchy, cores: frozenset[int] | None = None,
                  elsewhere: frozenset[int] | None = None) -> None:
+        self._user = claim_user()
+        self.uid = self._user.uid
         self.children: deque[Child] = deque()
         self.size = count
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -75,8 +77,6 @@ class Brood:
         self._pins: list[int] = []
         self._nest = lane / name
         self._nest.mkdir(mode=0o755)
-        self._user = claim_user()
-        self.uid = self._user.uid
         count += _WITNESSES
         self._zygote = hierarchy.create(f"{name}-zygote", memory=min(limits.memory + count * _CHILD_PAGES, most_memory(limits)),
                                         processes=2 * count + limits.processes)

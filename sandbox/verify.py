@@ -116,7 +116,10 @@ def check_apart(children: Sequence[Seen], others: Sequence[int]) -> None:
 
 def check_mappings(listing: bytes, allowed: Allowed) -> None:
     """Everything that it has mapped is private, and of no file but those that nobody can write to."""
-    for kind, device in set(_MAPPING.findall(listing)) - allowed.mappings:
+    found = _MAPPING.findall(listing)
+    if len(found) != listing.count(b"\n"):
+        raise Refused("its mappings cannot be read")
+    for kind, device in set(found) - allowed.mappings:
         raise Refused("it has a shared mapping" if kind != b"p" else f"it has a file of device {device.decode()} mapped")
 
 
