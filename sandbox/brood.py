@@ -2,9 +2,10 @@
 
 Theory of operation. The nursery (see there) boots a zygote that imports the analyst's module and forks children; no frame of any chunk that
 they will see is there yet. The lane waits until the children seem ready, freezes the zygote's control group, moves each child to a frozen
-group of its own, verifies it from outside, and kills the zygote and whatever else is left in its group. Only then does a child get a
+group of its own, verifies it from outside, and kills the zygote and whatever else is left in its group. Until then there is no file system
+that anybody of them could write to, and each brood has a user of its own. Only then does a child get limits of its own, a
 private /tmp, the ends of its output, and an empty directory mounted at /chunk. When its slot begins, the chunk's files are linked into that
-directory and the child is thawed; when the slot ends, its group is killed.
+directory and the child is thawed; when the slot ends, its group is killed, and what it left in its /tmp is removed.
 
 Whatever does not go as it should makes the brood fail, never a run: the lane then starts this program cold.
 """
@@ -23,19 +24,20 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from . import filter as system_calls
 from . import syscalls
-from .cgroups import Group, Hierarchy
-from .chunk import CHUNK_FILE, FRAMES_FILE
+from .bounds import Bounds, of_child, of_zygote
+from .cgroups import Hierarchy
+from .child import Child
 from .command import ENVIRONMENT
 from .run import Limits, prefer
-from .verify import Refused, Seen, check_alone, check_apart, look, seems_ready
+from .users import SANDBOX_GID, claim_user
+from .verify import Allowed, Refused, Seen, check_apart, check_settled, has_holes, look, seems_ready
 
-__all__ = ["Brood", "Child", "NotWarm"]
+__all__ = ["Brood", "NotWarm", "most_memory"]
 
 #: Seconds that a zygote may take to import its module and to fork. It sees no frame, so how long it takes tells nothing of one.
 PATIENCE = 60.0
@@ -43,57 +45,28 @@ PATIENCE = 60.0
 _FILTERS = 2
 _MIB = 1 << 20
 _CHILD_PAGES = 8 * _MIB  # page tables and the like of a frozen child, counted to its zygote
-_MAPPED = 2 << 30  # the largest chunk, which a program maps
-_DATA_FLAGS = syscalls.ATTR_NOSUID | syscalls.ATTR_NODEV
+#: Children beyond those that are wanted, who never run: as long as one has all pages of the zygote, a page that is written to is copied,
+#: and never taken over because nobody else has it any more. By that the last child could tell that another was still going away.
+_WITNESSES = 1
+
+
+def most_memory(limits: Limits) -> int:
+    """What a brood can take before its children run, however many there are; what they take when they run is counted to each."""
+    return 2 * limits.memory
 
 
 class NotWarm(Exception):
     """This program cannot be started warm; the text says why, for the log."""
 
 
-@dataclass(eq=False)
-class Child:
-    """One frozen child and the lane's ends of everything it has."""
-
-    seen: Seen
-    group: Group
-    box: Path  # what it finds at /chunk
-    tmpfs: int
-    output: int
-    errors: int
-    gone: bool = False  # buried
-
-    def clear(self) -> bool:
-        """Take back the chunk of a slot that did not begin. False if the child cannot be used again: it must have been frozen all along."""
-        self._unlink()
-        return self.group.frozen()
-
-    def _unlink(self) -> None:
-        for name in (FRAMES_FILE, CHUNK_FILE):
-            (self.box / name).unlink(missing_ok=True)
-
-    def bury(self) -> bool:
-        """Free what its run held; what is pinned stays until the whole brood is closed. False while the kernel is still at it."""
-        if self.output >= 0:
-            self.group.kill()
-            self._unlink()
-            self.close()
-        self.gone = self.group.remove(patience=0)
-        return self.gone
-
-    def close(self) -> None:
-        for name in ("output", "errors"):
-            if (fd := getattr(self, name)) >= 0:
-                os.close(fd)
-                setattr(self, name, -1)
-
-
 class Brood:
     """Made and closed by one thread of the lane, which must live as long: the nursery dies with it."""
 
     def __init__(self, *, name: str, lane: Path, root: Path, module: Path, files: Path | None, count: int, limits: Limits,
-                 hierarchy: Hierarchy, uid: int, gid: int, cores: frozenset[int] | None = None,
+                 hierarchy: Hierarchy, cores: frozenset[int] | None = None,
                  elsewhere: frozenset[int] | None = None) -> None:
+        self._user = claim_user()
+        self.uid = self._user.uid
         self.children: deque[Child] = deque()
         self.size = count
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -104,24 +77,26 @@ class Brood:
         self._pins: list[int] = []
         self._nest = lane / name
         self._nest.mkdir(mode=0o755)
-        self._zygote = hierarchy.create(f"{name}-zygote", memory=limits.memory + count * _CHILD_PAGES,
+        count += _WITNESSES
+        self._zygote = hierarchy.create(f"{name}-zygote", memory=min(limits.memory + count * _CHILD_PAGES, most_memory(limits)),
                                         processes=2 * count + limits.processes)
         self.control.setblocking(False)
         with theirs:
             self._nursery = subprocess.Popen([sys.executable, "-I", "-m", "privid.sandbox.nursery", str(theirs.fileno())],
                                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/",
                                              env={}, pass_fds=(theirs.fileno(),), start_new_session=True)
-        bounds = {"AS": limits.address_space + _MAPPED, "NPROC": 4 * count + 2 * limits.processes, "FSIZE": limits.tmpfs,
-                  "NOFILE": limits.files, "CORE": 0, "MEMLOCK": 0}
-        order = {"root": str(root), "module": str(module), "files": None if files is None else str(files), "uid": uid, "gid": gid,
-                 "tmpfs": limits.tmpfs, "limits": bounds, "filter": system_calls.export(zygote=True).hex(),
+        order = {"root": str(root), "module": str(module), "files": None if files is None else str(files), "uid": self.uid,
+                 "gid": SANDBOX_GID, "limits": of_zygote(limits), "filter": system_calls.export(zygote=True).hex(),
                  "environment": {**ENVIRONMENT, "PWD": "/tmp"},
                  "command": ["/usr/bin/python3", "-s", "-B", "/usr/lib/privid/zygote.py", "/chunk", "/app/module.py", str(count),
                              str(syscalls.FORK_APART)]}
         try:
+            if has_holes(module, *(() if files is None else files.rglob("*"))):
+                raise NotWarm("a file of it has holes")
+            allowed = Allowed(self.uid, SANDBOX_GID, root, [root, module, *([] if files is None else [files])], _FILTERS)
             zygote = self._boot(order, count, elsewhere)
-            self._settle(count, hierarchy, limits, name, uid, gid, root, zygote)
-            self._furnish(limits, uid, gid)
+            self._settle(count, hierarchy, limits, name, allowed, zygote)
+            self._furnish(limits)
             for child in self._made:
                 prefer(child.seen.pid, cores)
         except (OSError, Refused, ValueError, IndexError, NotWarm) as error:
@@ -130,7 +105,7 @@ class Brood:
         except BaseException:
             self.close()
             raise
-        self.children.extend(self._made)
+        self.children.extend(self._made[:self.size])
 
     # Boot
 
@@ -153,22 +128,21 @@ class Brood:
                 if len(ready & pids) >= count:
                     return zygote
             if zygote not in pids:
-                raise NotWarm("the module could not be imported")
+                raise NotWarm("the module could not be imported where nothing can be written")
             if time.monotonic() > self._deadline:
                 raise NotWarm("the module took too long to import")
             time.sleep(0.01)
 
-    def _settle(self, count: int, hierarchy: Hierarchy, limits: Limits, name: str, uid: int, gid: int, root: Path, zygote: int) -> None:
+    def _settle(self, count: int, hierarchy: Hierarchy, limits: Limits, name: str, allowed: Allowed, zygote: int) -> None:
         """Freeze, separate, verify, kill the rest, seal."""
         self._zygote.freeze()
         while not self._zygote.frozen():
             if time.monotonic() > self._deadline:
                 raise NotWarm("the zygote could not be frozen")
             time.sleep(0.001)
-        home = root.stat()
         for pid in sorted(self._zygote.processes() - {zygote}):
             with contextlib.suppress(Refused):
-                seen = look(pid, uid=uid, gid=gid, root=home, filters=_FILTERS)
+                seen = look(pid, allowed)
                 self._made.append(self._separate(seen, hierarchy, limits, f"{name}-{len(self._made)}"))
         if len(self._made) != count:
             raise NotWarm(f"{len(self._made)} of {count} children are as they must be")
@@ -179,49 +153,35 @@ class Brood:
             if time.monotonic() > self._deadline:
                 raise NotWarm("the zygote could not be killed")
             time.sleep(0.001)
+        self._seal(of_child(limits))
+
+    def _seal(self, bounds: Bounds) -> None:
+        """The last look, when nobody is left who could change anything."""
+        self.control.send(json.dumps({"seal": [child.seen.inner_pid for child in self._made], "limits": bounds}).encode())
+        self._ask("sealed")
         for child in self._made:
-            check_alone(child.seen.pid)
+            check_settled(child.seen.pid, bounds)
             if child.group.processes() != {child.seen.pid} or not child.group.frozen():
                 raise Refused("it is not alone in its group")
-        self.control.send(b'{"seal": true}')
-        self._ask("sealed")
-        if any(Path(f"/proc/{self._init}/root/tmp").iterdir()):
-            raise NotWarm("the module leaves files in /tmp when it is imported")
 
     def _separate(self, seen: Seen, hierarchy: Hierarchy, limits: Limits, name: str) -> Child:
         group = hierarchy.create(name, memory=limits.memory, processes=limits.processes)
         group.freeze()
         group.add(seen.pid)
-        return Child(seen, group, self._nest / name, -1, -1, -1)
+        return Child(seen, group, self._nest / name)
 
-    def _furnish(self, limits: Limits, uid: int, gid: int) -> None:
-        """For each a fresh /tmp, the output, and the place where the chunk will be."""
-        size = {"size": str(limits.tmpfs), "mode": "0755", "uid": str(uid), "gid": str(gid)}
+    def _furnish(self, limits: Limits) -> None:
+        """For each a fresh /tmp, which is the first place that it can write to, the output, and the place where the chunk will be."""
         with contextlib.ExitStack() as opened:
-            mounts = [self._prepare(child, size, uid, gid, opened) for child in self._made]
+            mounts = []
+            for child in self._made:
+                mounts.append(child.furnish(limits, self.uid, SANDBOX_GID, opened))
+                self._pins += child.pins()
             with _visit() as enter:
                 for child, (box, space) in zip(self._made, mounts, strict=True):
                     enter(space)
                     syscalls.move_mount(child.tmpfs, "/tmp")
                     syscalls.move_mount(box, "/chunk")
-
-    def _prepare(self, child: Child, size: dict[str, str], uid: int, gid: int, opened: contextlib.ExitStack) -> tuple[int, int]:
-        """What will be mounted in a child's namespace, and this."""
-        child.box.mkdir(mode=0o755)
-        child.box.chmod(0o755)
-        child.tmpfs = syscalls.new_tmpfs(size, _DATA_FLAGS)
-        # Device numbers of a tmpfs and of what an IPC namespace holds are given out anew when they are free: held until the whole brood is
-        # gone, so that the numbers which a later child sees do not tell how fast an earlier one went away.
-        self._pins += [child.tmpfs, os.open(f"/proc/{child.seen.pid}/ns/ipc", os.O_RDONLY | os.O_CLOEXEC)]
-        child.output, child.errors = (os.open(name, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=child.tmpfs)
-                                      for name in (".output", ".errors"))
-        for fd in (child.output, child.errors):
-            os.fchown(fd, uid, gid)
-        box = syscalls.bind_tree(str(child.box), _DATA_FLAGS | syscalls.ATTR_RDONLY)
-        opened.callback(os.close, box)
-        space = os.open(f"/proc/{child.seen.pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
-        opened.callback(os.close, space)
-        return box, space
 
     # Talk with process 1
 
@@ -266,11 +226,12 @@ class Brood:
             child.close()
         self._made.clear()
         self.children.clear()
-        for group in groups:
-            group.remove(patience=10)
+        removed = [group.remove(patience=10) for group in groups]
         for fd in self._pins:
             os.close(fd)
         self._pins.clear()
+        if all(removed):  # or else nobody gets this user again before the engine ends
+            self._user.close()
         for box in sorted(self._nest.glob("**/*"), reverse=True):
             box.rmdir() if box.is_dir() else box.unlink()
         self._nest.rmdir()

@@ -15,17 +15,19 @@ from pathlib import Path
 from privid.errors import PrividError
 
 from . import filter as system_calls
+from .brood import most_memory
 from .cgroups import find_hierarchy
 from .command import find_bwrap
+from .nurse import BROODS
+from .run import Limits
 from .runtime import DEFAULT_RUNTIME, RUNTIMES, find_runtime
 from .syscalls import KCMP_KINDS, kcmp, new_tmpfs
 
-__all__ = ["Finding", "Status", "lanes", "obstacle", "survey"]
+__all__ = ["Finding", "Status", "lanes", "memory_bound", "obstacle", "survey"]
 
 _GIB = 1024 ** 3
-#: RAM of one lane: the copy of its runtime, and what a program may use.
+#: RAM for the copy of the default runtime that each lane has.
 _LANE_ROOT = 320 * 1024 ** 2
-_LANE_MEMORY = 2 * _GIB
 _SCRATCH = Path("/dev/shm")
 
 
@@ -160,7 +162,7 @@ def _priorities() -> Finding:
 
 def _users() -> Finding:
     if os.geteuid() == 0:
-        return Finding("users", Status.PASS, "every lane runs as a user of its own")
+        return Finding("users", Status.PASS, "every lane and every brood runs as a user of its own")
     return Finding("users", Status.CAUTION, "every lane runs as the engine's user, so lanes share that user's kernel limits",
                    "Run the engine as root; it steps down to a user per lane by itself.")
 
@@ -191,13 +193,27 @@ def _cores() -> Finding:
     return Finding("cores", Status.PASS, found)
 
 
+def memory_bound(lanes: int, limits: Limits, roots: int, *, warm: bool = True) -> int:
+    """What lanes can take at most, each busy with one program, frames not counted: copies of the runtimes; the run that goes on and the
+    one before it, which may take its time to go away; what broods hold. Each of these has a limit of its own; /tmp counts to its run."""
+    return lanes * (roots + 2 * limits.memory + (BROODS * most_memory(limits) if warm else 0))
+
+
 def _memory() -> Finding:
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    needed = lanes() * (_LANE_ROOT + _LANE_MEMORY) + _GIB
-    found = f"{total / _GIB:.1f} GiB; lanes can use up to {needed / _GIB:.1f} GiB with the engine"
+    total, limits = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), Limits()
+    roots = sum(_size(find_runtime(name).root) for name in _built())
+    cold, needed = (memory_bound(lanes(), limits, roots, warm=warm) + _GIB for warm in (False, os.geteuid() == 0))
+    found = f"{total / _GIB:.1f} GiB; lanes can use up to {needed / _GIB:.1f} GiB with the engine, decoded frames not counted"
+    if needed > cold:
+        found += f", and {BROODS * most_memory(limits) / _GIB:.0f} GiB more for each further program that a lane is busy with at a time"
     if total < needed:
-        return Finding("RAM", Status.CAUTION, found, "Use fewer lanes or lower their memory limit.")
+        return Finding("RAM", Status.CAUTION, found, f"Use fewer lanes, or start with --cold, which takes {cold / _GIB:.1f} GiB at most.")
     return Finding("RAM", Status.PASS, found)
+
+
+def _size(directory: Path) -> int:
+    """What a copy of a directory takes."""
+    return sum(path.lstat().st_size + 4096 for path in directory.rglob("*"))
 
 
 def _scratch() -> Finding:

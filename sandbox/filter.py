@@ -32,9 +32,8 @@ _WAITING = ("poll", "ppoll", "select", "pselect6", "nanosleep", "clock_nanosleep
 _PROCESS = ("fork", "vfork", "execve", "exit", "exit_group", "wait4", "waitid", "getpid", "getppid", "gettid", "getuid", "geteuid",
             "getgid", "getegid", "getresuid", "getresgid", "getgroups", "getpgrp", "getpgid", "setpgid", "getsid", "setsid",
             "set_tid_address", "set_robust_list", "rseq", "sched_yield", "sched_getaffinity", "sched_get_priority_max",
-            "sched_get_priority_min", "getcpu", "getrlimit", "setrlimit", "getrusage", "times", "uname", "getrandom")
-_SIGNALS = ("rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "rt_sigpending", "rt_sigsuspend", "rt_sigtimedwait", "sigaltstack",
-            "kill", "tkill", "tgkill")  # other runs are in other pid namespaces
+            "sched_get_priority_min", "getcpu", "getrlimit", "getrusage", "times", "uname", "getrandom")
+_SIGNALS = ("rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "rt_sigpending", "rt_sigsuspend", "rt_sigtimedwait", "sigaltstack")
 _TIME = ("clock_gettime", "clock_getres", "gettimeofday", "time", "alarm", "setitimer", "getitimer")
 
 #: Nothing of a run outlives it, so there is nothing to make durable; on a shared disk these would feel others' writes.
@@ -53,8 +52,13 @@ _NOT_SUPPORTED = ("getxattr", "lgetxattr", "fgetxattr", "listxattr", "llistxattr
 _PROT_WRITE, _MAP_TYPE, _MAP_SHARED, _MAP_PRIVATE, _MAP_HUGETLB = 0x2, 0x0F, 0x01, 0x02, 0x40000
 # madvise: what allocators use. Not WILLNEED, COLD, PAGEOUT (page cache), MERGEABLE (pages shared by content), COLLAPSE.
 _ADVICE = (0, 1, 2, 4, 8, 10, 11, 14, 15, 16, 17, 18, 19)
-# clone: threads and plain children, without any namespace, pidfd, other parent, or shared I/O context.
+# clone: threads and plain children, without any namespace, pidfd, other parent, or shared I/O context; at their end SIGCHLD or nothing.
 _CLONE_REFUSED = 0xFE02_0000 | 0x1000 | 0x2000 | 0x8000
+_CLONE_SIGNAL, _CLONE_SIGNALS = 0xFF, (0, 17)
+# Signals, with the argument that has the number: below 32 only. Of real-time signals the kernel keeps as many as are sent, counts them for
+# a user, and drops what is too much; of the others it keeps one, always. Other runs are in other pid namespaces.
+_SENDING = {"kill": 1, "tkill": 1, "tgkill": 2}
+_REAL_TIME = _LOW & ~31
 # futex: WAIT, WAKE, REQUEUE, CMP_REQUEUE, WAKE_OP, WAIT_BITSET, WAKE_BITSET, and only among threads of one process.
 _FUTEX_PRIVATE, _FUTEX_REALTIME = 0x80, 0x100
 _FUTEX_COMMANDS = (0, 1, 3, 4, 5, 9, 10)
@@ -63,8 +67,9 @@ _FUTEX_WAITS = (0, 9)
 _FCNTL = (0, 1, 2, 3, 4, 1030)
 # ioctl: "is this a terminal", "how much is there to read", close-on-exec and non-blocking. No TIOCSTI.
 _IOCTL = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
-# prctl: thread names, death signals, "am I dumpable", "which capabilities are there"
-_PRCTL = (1, 2, 3, 15, 16, 23)
+# prctl: thread names, "which signal at my parent's death", "am I dumpable", "which capabilities are there"; to set the signal, as with kill
+_PRCTL = (2, 3, 15, 16, 23)
+_PR_SET_PDEATHSIG = 1
 _PR_SET_SECCOMP, _PR_GET_TID_ADDRESS, _SECCOMP_MODE_FILTER = 22, 40, 2
 _ARCH_PRCTL = (0x1001, 0x1002, 0x1003, 0x1004)
 
@@ -128,7 +133,14 @@ def _rules(*, zygote: bool) -> pyseccomp.SyscallFilter:
     _allow_values(rules, "ioctl", 1, _IOCTL)
     _allow_values(rules, "prctl", 0, _PRCTL)
     _allow_values(rules, "arch_prctl", 0, _ARCH_PRCTL)
-    _allow_values(rules, "prlimit64", 0, (0,))  # one's own limits only
+    _add(rules, pyseccomp.ALLOW, "prctl", _bits(0, _LOW, _PR_SET_PDEATHSIG), _bits(1, _REAL_TIME, 0))
+    for name, argument in _SENDING.items():
+        _add(rules, pyseccomp.ALLOW, name, _bits(argument, _REAL_TIME, 0))
+    # One's own limits. A zygote cannot set them, for they would hold for what all its children have together, nor can these; in a cold
+    # start the shell that becomes the program sets them, and they hold for its own namespace alone.
+    _add(rules, pyseccomp.ALLOW, "prlimit64", _bits(0, _LOW, 0), *([pyseccomp.Arg(2, pyseccomp.EQ, 0)] if zygote else []))
+    if not zygote:
+        _add(rules, pyseccomp.ALLOW, "setrlimit")
     for name, arguments in _parting() if zygote else ():
         _add(rules, pyseccomp.ALLOW, name, *arguments)
     return rules
@@ -141,7 +153,8 @@ def _allow_memory(rules: pyseccomp.SyscallFilter) -> None:
 
 
 def _allow_threads(rules: pyseccomp.SyscallFilter) -> None:
-    _add(rules, pyseccomp.ALLOW, "clone", _bits(0, _CLONE_REFUSED, 0))
+    for signal in _CLONE_SIGNALS:
+        _add(rules, pyseccomp.ALLOW, "clone", _bits(0, _CLONE_REFUSED | _CLONE_SIGNAL, signal))
     for command in _FUTEX_COMMANDS:
         _add(rules, pyseccomp.ALLOW, "futex", _bits(1, _LOW & ~_FUTEX_REALTIME, command | _FUTEX_PRIVATE))
     # pthread_join waits on a futex that is not private, for the kernel wakes it so. "The value has changed" makes it look again.

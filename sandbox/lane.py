@@ -20,8 +20,9 @@ from typing import Self
 from privid.errors import SandboxFailed
 
 from . import filter as system_calls
-from .brood import Brood, Child
+from .brood import Brood
 from .cgroups import Group, Hierarchy, find_hierarchy
+from .child import Child
 from .chunk import CHUNK_FILE, FRAMES_FILE
 from .executable import Kind
 from .hands import HANDS, Hand, Hands, Late, OwnHand, Stop
@@ -205,8 +206,8 @@ class Lane:
         assert self._hierarchy is not None
         self._broods += 1
         return Brood(name=f"{os.getpid()}-{self.index}-b{self._broods}", lane=self._directory, root=self._root_of(program.runtime),
-                     module=program.path, files=program.files, count=count, limits=self.limits, hierarchy=self._hierarchy, uid=self.uid,
-                     gid=self.gid, cores=self._cores, elsewhere=self._elsewhere)
+                     module=program.path, files=program.files, count=count, limits=self.limits, hierarchy=self._hierarchy,
+                     cores=self._cores, elsewhere=self._elsewhere)
 
     def _root_of(self, runtime: str) -> Path:
         """The lane's own copy of a runtime, made when it is first needed."""

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from . import syscalls
-from .brood import Brood, Child, NotWarm
+from .brood import Brood, NotWarm
+from .child import Child
 from .program import Program
 
 __all__ = ["Nurse", "first_batch"]
@@ -24,6 +25,8 @@ STOCK, MOST, LEAST = 5.0, 512, 16
 FIRST_STOCK, FIRST_MOST = 1.6, 256
 #: How many more children than there are left can be made while these are used, on one core, when slots are as short as can be.
 _GROWTH = 1.15
+#: Broods of one program that there can be at a time: one is in use, one is ready, one is made or has just been used up.
+BROODS = 3
 #: Programs that a lane remembers as not to be started warm.
 _REMEMBERED = 1000
 #: Seconds between looks at what the kernel clears away.

@@ -8,7 +8,8 @@ all children would die with process 1. Both die with the lane.
     lane                       process 1
                          <-    {"zygote": pid}            it waits for its control group
     {"go": true}         ->
-    {"seal": true}       ->    {"sealed": true}           no descendant can make a user namespace any more
+    {"seal": [pid, ...], "limits": [...]}
+                         ->    {"sealed": true}           these have their limits; no descendant can make a user namespace any more
                          <-    {"ended": [[pid, status], ...]}  at times; pids as process 1 sees them
 """
 
@@ -17,7 +18,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import resource
 import select
 import signal
 import socket
@@ -25,13 +25,13 @@ import sys
 from typing import Any
 
 from . import syscalls
+from .bounds import impose
 
 __all__ = ["main"]
 
 _BIND_READ_ONLY = syscalls.ATTR_RDONLY | syscalls.ATTR_NOSUID | syscalls.ATTR_NODEV
 #: Milliseconds after a death at which all that have died are buried.
 _BURY_AFTER = 50
-_LIMITS = {name: getattr(resource, f"RLIMIT_{name}") for name in ("AS", "NPROC", "FSIZE", "NOFILE", "CORE", "MEMLOCK")}
 
 
 def main() -> None:
@@ -42,6 +42,7 @@ def main() -> None:
     order: dict[str, Any] = json.loads(control.recv(65536))
     proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
     _build(order)
+    impose(order["limits"])  # before there is a namespace: it keeps the limits of whoever made it
     os.setgroups([])
     os.setresgid(order["gid"], order["gid"], order["gid"])
     os.setresuid(order["uid"], order["uid"], order["uid"])
@@ -62,7 +63,8 @@ def main() -> None:
 
 
 def _build(order: dict[str, Any]) -> None:
-    """The lane's root, read-only, with the module and its files; made with root's rights, so that nobody inside can undo it."""
+    """The lane's root with the module and its files, all read-only; made with root's rights, so that nobody inside can undo it. There is
+    nothing that the zygote could write to: a file that it made would be one that all its children have."""
     syscalls.unshare(0x20000)
     syscalls.make_private("/")
     root = order["root"]
@@ -72,8 +74,6 @@ def _build(order: dict[str, Any]) -> None:
     pieces.append(("/app/module.py", syscalls.bind_tree(order["module"], _BIND_READ_ONLY)))
     if order["files"] is not None:
         pieces.append(("/app/files", syscalls.bind_tree(order["files"], _BIND_READ_ONLY)))
-    size = {"size": str(order["tmpfs"]), "mode": "1777", "uid": str(order["uid"]), "gid": str(order["gid"])}
-    pieces.append(("/tmp", syscalls.new_tmpfs(size, syscalls.ATTR_NOSUID | syscalls.ATTR_NODEV)))
     for place, fd in pieces:
         syscalls.move_mount(fd, root + place)
         os.close(fd)
@@ -126,12 +126,15 @@ def _tend(control: socket.socket, order: dict[str, Any], proc: int) -> None:
                 signal.pthread_sigmask(signal.SIG_BLOCK, children)
                 poll.unregister(wake)
                 continue
-            message = control.recv(4096)
+            message = control.recv(65536)
             if not message:
                 return
-            if "go" in json.loads(message):
+            wanted = json.loads(message)
+            if "go" in wanted:
                 os.write(opener, b"!")
             else:
+                for child in wanted["seal"]:
+                    impose(wanted["limits"], child)
                 _seal(proc)
                 control.send(b'{"sealed": true}')
 
@@ -158,8 +161,6 @@ def _become_zygote(order: dict[str, Any]) -> None:
     for fd in range(3):
         os.dup2(null, fd)
     os.closerange(3, 1 << 16)
-    for name, value in order["limits"].items():
-        resource.setrlimit(_LIMITS[name], (value, value))
     syscalls.drop_capabilities()
     syscalls.no_new_privileges()
     syscalls.load_filter(bytes.fromhex(order["filter"]))

@@ -39,7 +39,8 @@ _CPU_FIELDS = ("vendor_id", "cpu family", "model", "model name", "stepping", "ca
 def make_root(runtime: Runtime, root: Path) -> None:
     """Copy the runtime to root and add what is of this machine and of this version of the engine."""
     root.mkdir()
-    command = ["cp", "-a", "--no-preserve=ownership", f"{runtime.root}/.", str(root)]
+    # without holes: who reads one makes a page for everybody
+    command = ["cp", "-a", "--no-preserve=ownership", "--sparse=never", f"{runtime.root}/.", str(root)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         remove_tree(root)

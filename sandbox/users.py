@@ -1,9 +1,10 @@
-"""A user for each lane that no other lane on this machine has, so that not even the kernel's limits per user are shared."""
+"""A user for each lane and each brood that nobody else on this machine has, so that not even what the kernel counts per user is shared."""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import secrets
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,15 +32,30 @@ class User:
 
 
 def claim_user() -> User:
-    """The first user that no lane holds; by root only."""
+    """A user that nobody holds, and of whom nothing lives that an engine which was killed has left; by root only."""
     try:
         _LOCKS.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for uid in range(FIRST_UID, FIRST_UID + _COUNT):
+        alive = _alive()
+        first = secrets.randbelow(_COUNT)
+        for uid in (FIRST_UID + (first + step) % _COUNT for step in range(_COUNT)):
+            if uid in alive:
+                continue
             lock = os.open(_LOCKS / str(uid), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             with suppress(BlockingIOError):
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return User(uid, lock)
             os.close(lock)
     except OSError as error:
-        raise SandboxFailed(f"could not claim a user for a lane: {error.strerror}", hint=f"Make {_LOCKS} writable by root.") from None
-    raise SandboxFailed(f"all {_COUNT} users for lanes are in use", hint="Stop other stacks on this machine, or use fewer lanes.")
+        raise SandboxFailed(f"could not claim a user: {error.strerror}", hint=f"Make {_LOCKS} writable by root.") from None
+    raise SandboxFailed(f"all {_COUNT} users for programs are in use", hint="Stop other stacks on this machine, or use fewer lanes.")
+
+
+def _alive() -> set[int]:
+    """Users of whom there are processes."""
+    found = set()
+    with os.scandir("/proc") as entries:
+        for entry in entries:
+            if entry.name.isdigit():
+                with suppress(OSError):  # it has just ended
+                    found.add(entry.stat().st_uid)
+    return found

@@ -8,27 +8,25 @@ is true when it is looked at stays true until it is thawed.
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import functools
 import itertools
 import os
 import re
-import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from .bounds import Bounds, hold
 from .cgroups import read_whole
 from .syscalls import KCMP_KINDS, NAMESPACES, kcmp
 
-__all__ = ["Refused", "Seen", "check_alone", "check_apart", "look", "seems_ready"]
+__all__ = ["Allowed", "Refused", "Seen", "check_apart", "check_mappings", "check_settled", "has_holes", "look", "seems_ready"]
 
-_SHARED = re.compile(rb" [r-][w-][x-]s ")
-_NO_CAPABILITIES = b"0000000000000000"
-# PROCMAP_QUERY: its own size, flags (a shared mapping; at the address or the next above it), the address, and room for the answer
-_QUERY = struct.Struct("<9Q4I2Q")
-_FIND_MAPPING = 3 << 30 | _QUERY.size << 16 | ord("f") << 8 | 17
-_SHARED_OR_NEXT = 0x08 | 0x10
+#: Of each mapping, whether it is private, and the device of its file.
+_MAPPING = re.compile(rb"^\S+ ...(\S) \S+ (\S+) ", re.M)
+_NO_FILE = b"00:00"
+_NOTHING = b"0000000000000000"
+_TIMERS = Path("/proc/self/timers").exists()  # kernels can be built without
 
 
 class Refused(Exception):
@@ -44,37 +42,49 @@ class Seen:
     namespaces: tuple[int, ...]
 
 
+class Allowed:
+    """What a child may be and have: its user and group, its root, the files below which it may have mapped, its filters at least."""
+
+    def __init__(self, uid: int, gid: int, root: Path, mapped: Iterable[Path], filters: int) -> None:
+        self.root = root.stat()
+        self.filters = filters
+        self.listing = b""  # of the mappings of a child that was looked at: its siblings' are mostly the same
+        devices = {path.stat().st_dev for path in mapped}
+        self.mappings = {(b"p", b"%02x:%02x" % (os.major(device), os.minor(device))) for device in devices} | {(b"p", _NO_FILE)}
+        self.status = {
+            b"Uid": b"\t".join([b"%d" % uid] * 4), b"Gid": b"\t".join([b"%d" % gid] * 4), b"Groups": b"",
+            b"Threads": b"1", b"NoNewPrivs": b"1", b"Seccomp": b"2", b"TracerPid": b"0",
+            **dict.fromkeys((b"CapInh", b"CapPrm", b"CapEff", b"CapAmb", b"SigPnd", b"ShdPnd"), _NOTHING),
+        }
+
+
 def seems_ready(pid: int, filters: int) -> bool:
     """A cheap look, before freezing: whether the child has come as far as it should."""
     try:
         status = _status(pid)
-        return status[b"CapPrm"] == _NO_CAPABILITIES and int(status[b"Seccomp_filters"]) >= filters and not os.listdir(f"/proc/{pid}/fd")
+        return status[b"CapPrm"] == _NOTHING and int(status[b"Seccomp_filters"]) >= filters and not os.listdir(f"/proc/{pid}/fd")
     except OSError:
         return False
 
 
-def look(pid: int, *, uid: int, gid: int, root: os.stat_result, filters: int) -> Seen:
+def look(pid: int, allowed: Allowed) -> Seen:
     """Check a child by itself; raises Refused."""
     try:
         status = _status(pid)
-        expected = {
-            b"Uid": b"\t".join([b"%d" % uid] * 4), b"Gid": b"\t".join([b"%d" % gid] * 4), b"Groups": b"",
-            b"Threads": b"1", b"NoNewPrivs": b"1", b"Seccomp": b"2", b"TracerPid": b"0",
-            **dict.fromkeys((b"CapInh", b"CapPrm", b"CapEff", b"CapAmb"), _NO_CAPABILITIES),
-        }
-        for name, value in expected.items():
+        for name, value in allowed.status.items():
             if status[name] != value:
                 raise Refused(f"{name.decode()} is {status[name].decode()}")
-        if int(status[b"Seccomp_filters"]) < filters:
+        if int(status[b"Seccomp_filters"]) < allowed.filters:
             raise Refused("a filter is missing")
         if os.listdir(f"/proc/{pid}/fd"):
             raise Refused("it has descriptors")
         for place in ("cwd", "root"):
             found = os.stat(f"/proc/{pid}/{place}")
-            if (found.st_dev, found.st_ino) != (root.st_dev, root.st_ino):
+            if (found.st_dev, found.st_ino) != (allowed.root.st_dev, allowed.root.st_ino):
                 raise Refused(f"its {place} is elsewhere")
-        if _shares_memory(pid):
-            raise Refused("it has a shared mapping")
+        if (listing := read_whole(f"/proc/{pid}/maps")) != allowed.listing:
+            check_mappings(listing, allowed)
+            allowed.listing = listing
         # seen from the host, from the nursery, and from inside, where it must be the first of its namespace
         pids = status[b"NSpid"].split()
         if len(pids) != 3 or pids[2] != b"1":
@@ -104,22 +114,34 @@ def check_apart(children: Sequence[Seen], others: Sequence[int]) -> None:
             raise Refused(f"it shares {name}")
 
 
-def check_alone(pid: int) -> None:
-    """No process has this one for its parent."""
+def check_mappings(listing: bytes, allowed: Allowed) -> None:
+    """Everything that it has mapped is private, and of no file but those that nobody can write to."""
+    found = _MAPPING.findall(listing)
+    if len(found) != listing.count(b"\n"):
+        raise Refused("its mappings cannot be read")
+    for kind, device in set(found) - allowed.mappings:
+        raise Refused("it has a shared mapping" if kind != b"p" else f"it has a file of device {device.decode()} mapped")
+
+
+def check_settled(pid: int, bounds: Bounds) -> None:
+    """No process has this one for its parent; its limits are these; no timer of it runs."""
     if read_whole(f"/proc/{pid}/task/{pid}/children").strip():
         raise Refused("it has children")
+    if not hold(read_whole(f"/proc/{pid}/limits"), bounds):
+        raise Refused("its limits are others")
+    if _TIMERS and read_whole(f"/proc/{pid}/timers"):
+        raise Refused("it has a timer")
 
 
-def _shares_memory(pid: int) -> bool:
-    """Whether it has a mapping that others could share. Kernels since 6.11 can be asked for the first; others list all."""
-    fd = os.open(f"/proc/{pid}/maps", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fcntl.ioctl(fd, _FIND_MAPPING, bytearray(_QUERY.pack(_QUERY.size, _SHARED_OR_NEXT, *[0] * 13)))
-        return True
-    except OSError as error:
-        return error.errno != errno.ENOENT and _SHARED.search(read_whole(f"/proc/{pid}/maps")) is not None
-    finally:
-        os.close(fd)
+def has_holes(*paths: Path) -> bool:
+    """Whether one of these files has parts that are not there: who reads one makes a page, for everybody who has the file."""
+    for path in paths:
+        if path.is_file():
+            with path.open("rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                if size and os.lseek(file.fileno(), 0, os.SEEK_HOLE) < size:
+                    return True
+    return False
 
 
 def _status(pid: int) -> dict[bytes, bytes]:

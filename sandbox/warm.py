@@ -12,7 +12,8 @@ from pathlib import Path
 
 from privid.errors import SandboxFailed
 
-from .brood import Brood, Child
+from .brood import Brood
+from .child import Child
 from .chunk import CHUNK_FILE, FRAMES_FILE
 from .hands import Booked, Hand, OwnHand, Stop
 from .printed import Printed

@@ -23,6 +23,8 @@ HERE = Path("/usr/lib/privid")
 OUTPUT, ERRORS = "/tmp/.output", "/tmp/.errors"
 #: Generators of randomness that a module may use without making its own: the module each is in, and how its state is read.
 _GENERATORS = {"random": "getstate", "numpy.random.mtrand": "get_state"}
+#: Finds a directory for temporary files by writing to it. There will be one, though it cannot be written to yet.
+_TEMPORARY = "tempfile"
 
 
 def main(arguments: list[str]) -> None:
@@ -65,16 +67,18 @@ def _rehearse(launcher: Any) -> None:
 
 
 class _Watch:
-    """Notes the state of a generator when the module loads it. To load them for a module that needs none would be a good part of what its
-    children cost."""
+    """Notes the state of a generator when the module loads it, and says where temporary files go. To load these for a module that needs
+    none would be a good part of what its children cost."""
 
     def __init__(self) -> None:
         self.found: dict[str, Any] = {name: _state(name) for name in _GENERATORS if name in sys.modules}
         self.left: dict[str, Any] = {}
+        if _TEMPORARY in sys.modules:
+            sys.modules[_TEMPORARY].tempdir = "/tmp"  # type: ignore[attr-defined]
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         """Python's own answer, but for the note that is taken at the end of a load."""
-        spec = importlib.machinery.PathFinder.find_spec(name, path, target) if name in _GENERATORS else None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target) if name in (*_GENERATORS, _TEMPORARY) else None
         if spec is None or spec.loader is None:
             return None
         loader: Any = spec.loader
@@ -83,7 +87,10 @@ class _Watch:
         def note(module: Any) -> None:
             del loader.exec_module
             load(module)
-            self.found[name] = _state(name)
+            if name == _TEMPORARY:
+                module.tempdir = "/tmp"
+            else:
+                self.found[name] = _state(name)
 
         loader.exec_module = note
         return spec

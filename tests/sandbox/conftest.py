@@ -123,10 +123,11 @@ def processes_of(uid: int) -> list[str]:
 
 
 def wait_until_gone(lane: Lane, patience: float = 5.0) -> list[str]:
-    """What is left of a lane's programs after a while: names of processes of its user (root) or below this process."""
+    """What is left of a lane's programs after a while: names of processes of its user (root) or below this process; and broods' groups."""
     deadline = time.monotonic() + patience
     while True:
         left = processes_of(lane.uid) if os.geteuid() == 0 else [n for n in processes_of(lane.uid) if n in ("bwrap", "program", "tried")]
+        left += [group.name for group in Path("/sys/fs/cgroup").glob(f"*/privid/{os.getpid()}-{lane.index}-b*")]
         if not left or time.monotonic() > deadline:
             return left
         time.sleep(0.02)

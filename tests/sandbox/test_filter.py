@@ -21,10 +21,12 @@ PROBE = """
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -33,6 +35,22 @@ PROBE = """
 int main(void) {
     char b[4096]; int word = 0, fds[2], file = open("/app/program", O_RDONLY);
     struct flock lock = {.l_type = F_RDLCK};
+    sigset_t all; sigfillset(&all); sigprocmask(SIG_BLOCK, &all, 0);
+    TRY("ordinary signal", kill(getpid(), SIGUSR1));
+    TRY("ordinary signal to a thread", syscall(SYS_tgkill, getpid(), getpid(), SIGUSR2));
+    TRY("real-time signal", syscall(SYS_kill, getpid(), 40));
+    TRY("real-time signal, high bits set", syscall(SYS_kill, getpid(), HIGH | 40));
+    TRY("real-time signal to a task", syscall(SYS_tkill, getpid(), 40));
+    TRY("real-time signal to a thread", syscall(SYS_tgkill, getpid(), getpid(), 40));
+    TRY("queued signal", sigqueue(getpid(), SIGUSR1, (union sigval){0}));
+    TRY("real-time signal at the death of a parent", prctl(PR_SET_PDEATHSIG, 40));
+    TRY("ordinary signal at the death of a parent", prctl(PR_SET_PDEATHSIG, SIGTERM));
+    TRY("real-time signal at a child's end",
+        ({ long p = syscall(SYS_clone, 40, 0, 0, 0, 0); if (p == 0) _exit(0); if (p > 0) waitpid(p, 0, __WALL); p; }));
+    TRY("signals as a file", syscall(SYS_signalfd4, -1, &all, 8, 0));
+    TRY("timer as a file", syscall(SYS_timerfd_create, 1, 0));
+    TRY("message queue", syscall(SYS_mq_open, "privid", O_CREAT | O_RDWR, 0600, 0));
+    TRY("locked memory", mlock(b, 1));
     TRY("flock", syscall(SYS_flock, file, 1));
     TRY("ofd lock", fcntl(file, F_OFD_SETLK, &lock));
     TRY("posix lock", fcntl(file, F_SETLK, &lock));
@@ -100,13 +118,15 @@ int main(void) {
 }
 """
 
-ALLOWED = {"own limits", "private futex wake", "private futex wake, high bits set", "private", "shared read-only"}
+ALLOWED = {"ordinary signal", "ordinary signal to a thread", "ordinary signal at the death of a parent", "own limits",
+           "private futex wake", "private futex wake, high bits set", "private", "shared read-only"}
 #: Not EPERM, but an answer that libraries can live with, and one that tells nothing.
 OTHER = {"shared futex wait": errno.EAGAIN, "fadvise": 0, "memfd": errno.ENOSYS, "io_uring": errno.ENOSYS, "statfs": errno.ENOSYS,
          "statx": errno.ENOSYS, "times": 0, "membarrier": errno.ENOSYS,
          "clone3": errno.ENOSYS, "pidfd": errno.ENOSYS}
 #: Refused by the kernel of itself, filter or no filter, in a sandbox without capabilities or a terminal.
-REFUSED_ANYHOW = {"fanotify", "bpf", "perf", "mount", "setns", "acct", "quota", "type into the terminal", "seccomp", "userfaultfd", "lease"}
+REFUSED_ANYHOW = {"fanotify", "bpf", "perf", "mount", "setns", "acct", "quota", "type into the terminal", "seccomp", "userfaultfd", "lease",
+                  "locked memory"}
 
 
 @contextmanager
@@ -142,7 +162,8 @@ def test_without_the_filter_the_same_calls_are_answered(trial: Trial, probe: byt
     still_refused = {name for name in meant if found[name] == errno.EPERM}
     # each of these depends on the kernel's settings, not on the sandbox
     assert still_refused <= {"readahead", "process_vm_readv", "keyctl", "add_key", "ptrace", "kcmp", "madvise mergeable"}
-    for name in ("flock", "ofd lock", "posix lock", "inotify", "sysinfo", "socket", "pipe", "shared futex wake", "shmget", "mincore"):
+    for name in ("flock", "ofd lock", "posix lock", "inotify", "sysinfo", "socket", "pipe", "shared futex wake", "shmget", "mincore",
+                 "real-time signal", "queued signal", "real-time signal at a child's end", "real-time signal at the death of a parent"):
         assert found[name] == 0, name
 
 

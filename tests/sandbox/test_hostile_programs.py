@@ -154,13 +154,14 @@ def test_nothing_outlives_an_engine_that_is_killed(make_trial: Callable[..., Tri
     if engine == 0:
         # threads do not survive a fork: this engine has a lane of its own, in the same scratch
         lane = Lane(9, scratch=trial.scratch)
-        os.write(writer, str(lane.uid).encode())
         path = trial.scratch / "endless-9"
         content = b"def process(chunk):\n    while True: pass\n" if warm else b"#!/bin/sh\ntrap '' TERM HUP\nwhile :; do :; done\n"
         program = Program(path, install(content, "endless", path))
         lane.announce(program, 3)
         while not lane.ready(program):
             time.sleep(0.01)
+        broods = lane._nurse._wards[program].broods if warm and lane._nurse is not None else []
+        os.write(writer, str(broods[0].uid if broods else lane.uid).encode())
         lane.run_soon(program, trial.chunk, 30)
         os._exit(0)
     uid = int(os.read(reader, 100))

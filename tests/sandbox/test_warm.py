@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -152,7 +153,8 @@ def process(chunk):
     yield {'fds': fds, 'unshare': tried('unshare', FLAGS), 'user': tried('unshare', 0x10000000), 'capset': tried('capset', None, None),
            'socket': tried('socket', 1, 1, 0), 'pipe': tried('pipe', (ctypes.c_int * 2)()), 'flock': tried('flock', 0, 2),
            'sysinfo': tried('sysinfo', ctypes.create_string_buffer(512)), 'mount': tried('mount', b'a', b'/tmp', b'tmpfs', 0, None),
-           'shm': tried('shmget', 0, 4096, 0o1600), 'kill': tried('kill', -1, 0), 'proc': os.path.exists('/proc/self'),
+           'shm': tried('shmget', 0, 4096, 0o1600), 'limit': tried('setrlimit', 7, (ctypes.c_ulong * 2)(9, 9)),
+           'kill': tried('kill', -1, 0), 'proc': os.path.exists('/proc/self'),
            'pid': os.getpid(), 'parent': os.getppid(), 'memfd': tried('memfd_create', b'x', 0), 'inotify': tried('inotify_init')}
 """.replace("FLAGS", str(syscalls.NAMESPACE_FLAGS))
 
@@ -160,7 +162,7 @@ def process(chunk):
 def test_a_warm_child_reaches_no_more_than_a_cold_program(warm: Trial) -> None:
     with expected(warm, REACH) as module:
         (found,) = rows(module.run())
-    refused = dict.fromkeys(("unshare", "user", "capset", "socket", "pipe", "flock", "sysinfo", "mount", "shm", "inotify"), 1)
+    refused = dict.fromkeys(("unshare", "user", "capset", "socket", "pipe", "flock", "sysinfo", "mount", "shm", "inotify", "limit"), 1)
     assert {name: found[name] for name in refused} == refused
     assert found["fds"] == rows(cold(warm, REACH))[0]["fds"]
     assert (found["memfd"], found["proc"], found["pid"], found["parent"]) == (38, False, 1, 0)
@@ -168,7 +170,7 @@ def test_a_warm_child_reaches_no_more_than_a_cold_program(warm: Trial) -> None:
 
 @pytest.mark.parametrize("content, reason", [
     ("import nothing_of_this_name\ndef process(chunk): pass\n", "could not be imported"),
-    ("open('/tmp/cache', 'w').write('x')\ndef process(chunk):\n    yield {'n': open('/tmp/cache').read()}\n", "leaves files in /tmp"),
+    ("open('/tmp/cache', 'w').write('x')\ndef process(chunk):\n    yield {'n': open('/tmp/cache').read()}\n", "could not be imported"),
     ("import ctypes\nctypes.CDLL = None\ndef process(chunk): yield {'n': 1}\n", None),
     # one that forks nothing at all
     ("import os\nos.fork = lambda: 1\nos.waitpid = lambda *_: None\ndef process(chunk): yield {'n': 1}\n", "imported"),
@@ -211,7 +213,8 @@ def test_the_zygote_is_dead_and_the_children_are_frozen_before_any_frame_is_ther
         with pytest.raises(verify.Refused, match="namespace"):
             verify.check_apart([brood.children[0].seen, brood.children[0].seen], [])
         with pytest.raises(verify.Refused):
-            verify.look(os.getpid(), uid=lane.uid, gid=lane.gid, root=Path("/").stat(), filters=2)
+            verify.look(os.getpid(), verify.Allowed(brood.uid, lane.gid, Path("/"), [], filters=2))
+        assert brood.uid != lane.uid
     finally:
         brood.close()
         os.fchdir(home)
@@ -326,17 +329,69 @@ def test_a_program_whose_children_cannot_be_made_for_whatever_reason_is_started_
         assert rows(module.run(1.2)) == [{"n": 3}]
 
 
-def test_the_kernel_and_the_list_of_mappings_agree_on_what_is_shared(compile_c: Callable[..., bytes], warm: Trial) -> None:
-    for flag, shared in (("MAP_PRIVATE", False), ("MAP_SHARED", True)):
-        path = warm.scratch / f"maps-{flag}"
-        path.write_bytes(compile_c(f"""
+@pytest.mark.parametrize("flags, file, refused", [
+    ("MAP_PRIVATE", "/bin/true", None), ("MAP_SHARED", "/bin/true", "shared"), ("MAP_SHARED | MAP_ANONYMOUS", "/bin/true", "shared"),
+    ("MAP_PRIVATE", "own", "mapped"), ("MAP_PRIVATE | MAP_ANONYMOUS", "/bin/true", None),
+])
+def test_what_is_mapped_must_be_private_and_of_an_allowed_device(compile_c: Callable[..., bytes], warm: Trial, tmp_path: Path, flags: str,
+                                                                 file: str, refused: str | None) -> None:
+    path = tmp_path / "maps"
+    (tmp_path / "own").write_text("x")
+    own = warm.scratch / "mapped"
+    own.write_text("x")
+    path.write_bytes(compile_c(f"""
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
-int main(void) {{ mmap(0, 4096, PROT_READ, {flag} | MAP_ANONYMOUS, -1, 0); write(1, "!", 1); return getchar(); }}""", "-static"))
-        path.chmod(0o755)
-        with subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-            assert process.stdout is not None and process.stdout.read(1) == b"!"
-            listed = verify._SHARED.search(Path(f"/proc/{process.pid}/maps").read_bytes()) is not None
-            assert verify._shares_memory(process.pid) is listed is shared
-            process.communicate()
+int main(void) {{
+    mmap(0, 4096, PROT_READ, {flags}, open("{own if file == 'own' else file}", O_RDONLY), 0);
+    write(1, "!", 1); return getchar();
+}}""", "-static"))
+    path.chmod(0o755)
+    allowed = verify.Allowed(0, 0, Path("/"), [Path("/bin/true"), path], filters=0)
+    with subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.read(1) == b"!"
+        with pytest.raises(verify.Refused, match=refused) if refused is not None else nullcontext():
+            verify.check_mappings(Path(f"/proc/{process.pid}/maps").read_bytes(), allowed)
+        process.communicate()
+
+
+def test_the_root_of_a_lane_has_no_holes(warm: Trial, tmp_path: Path) -> None:
+    root = warm.lane._root_of("python")
+    assert not verify.has_holes(*(path for path in root.rglob("*") if not path.is_symlink()))
+    with (tmp_path / "hole").open("wb") as file:
+        file.truncate(1 << 20)
+    assert verify.has_holes(root / "etc/passwd", tmp_path / "hole")
+
+
+def test_a_module_whose_attached_files_have_holes_is_started_cold(warm: Trial) -> None:
+    files = warm.scratch / "attached-holes"
+    files.mkdir()
+    with (files / "hole").open("wb") as file:
+        file.truncate(1 << 20)
+    path = warm.scratch / "with-holes"
+    program = Program(path, install(b"def process(chunk): yield {'n': 1}\n", "m", path), files=files)
+    warm.lane.announce(program, 1)
+    while not warm.lane.ready(program):
+        time.sleep(0.005)
+    assert warm.lane._nurse is not None and warm.lane._nurse.why_cold(program) == "a file of it has holes"
+    warm.lane.dismiss(program)
+
+
+TEMPORARY = """
+import os, tempfile
+place = tempfile.gettempdir()
+try: early = tempfile.mkstemp()
+except OSError as error: early = error.errno
+def process(chunk):
+    fd, path = tempfile.mkstemp()
+    os.write(fd, b'x')
+    yield {'place': place, 'now': tempfile.gettempdir(), 'mine': os.path.dirname(path), 'early': early}
+"""
+
+
+def test_temporary_files_have_their_place_when_a_module_is_imported_and_are_made_when_there_is_a_chunk(warm: Trial) -> None:
+    with expected(warm, TEMPORARY) as module:
+        assert module.why_cold is None
+        assert rows(module.run(0.5)) == [{"place": "/tmp", "now": "/tmp", "mine": "/tmp", "early": errno.EROFS}]

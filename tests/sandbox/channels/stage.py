@@ -41,7 +41,8 @@ ANALYSTS = "analysts"
 #: Warm children that are made together: for both bits, and for sender and receiver where they are one program.
 _BROOD = 4
 _HERE = Path(__file__).parent
-_SOURCES = {name: (_HERE / f"{name}.py").read_text() for name in ("channel", "processes", "locks", "files", "ipc", "caches", "counters")}
+_SOURCES = {name: (_HERE / f"{name}.py").read_text()
+            for name in ("channel", "processes", "locks", "files", "ipc", "caches", "counters", "before")}
 _FAMILIES = tuple(_SOURCES)[1:]
 
 _DRIVER = """

@@ -1,0 +1,86 @@
+"""One frozen child of a brood: what it gets before its run, and what is taken away after it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import syscalls
+from .cgroups import Group
+from .chunk import CHUNK_FILE, FRAMES_FILE
+from .places import empty
+from .run import Limits
+from .verify import Seen
+
+__all__ = ["Child"]
+
+_DATA_FLAGS = syscalls.ATTR_NOSUID | syscalls.ATTR_NODEV
+#: Files that a child can make in its /tmp: to remove them takes a bounded time, and so does the memory that they are noted in.
+_FILES = 16384
+
+
+@dataclass(eq=False)
+class Child:
+    """One frozen child and the lane's ends of everything it has."""
+
+    seen: Seen
+    group: Group
+    box: Path  # what it finds at /chunk
+    tmpfs: int = -1
+    output: int = -1
+    errors: int = -1
+    emptied: bool = False  # nothing of its run is left in memory
+    gone: bool = False  # buried
+
+    def furnish(self, limits: Limits, uid: int, gid: int, opened: contextlib.ExitStack) -> tuple[int, int]:
+        """Make its /tmp, its output and the place where the chunk will be; what is to be mounted at /chunk, and its namespace."""
+        self.box.mkdir(mode=0o755)
+        self.box.chmod(0o755)
+        size = {"size": str(limits.tmpfs), "nr_inodes": str(_FILES), "mode": "0755", "uid": str(uid), "gid": str(gid)}
+        self.tmpfs = syscalls.new_tmpfs(size, _DATA_FLAGS)
+        self.output, self.errors = (os.open(name, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=self.tmpfs)
+                                    for name in (".output", ".errors"))
+        for fd in (self.output, self.errors):
+            os.fchown(fd, uid, gid)
+        box = syscalls.bind_tree(str(self.box), _DATA_FLAGS | syscalls.ATTR_RDONLY)
+        opened.callback(os.close, box)
+        space = os.open(f"/proc/{self.seen.pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+        opened.callback(os.close, space)
+        return box, space
+
+    def pins(self) -> list[int]:
+        """Device numbers of a tmpfs and of what an IPC namespace holds are given out anew when they are free: held until the whole brood is
+        gone, so that the numbers which a later child sees do not tell how fast an earlier one went away."""
+        return [self.tmpfs, os.open(f"/proc/{self.seen.pid}/ns/ipc", os.O_RDONLY | os.O_CLOEXEC)]
+
+    def clear(self) -> bool:
+        """Take back the chunk of a slot that did not begin. False if the child cannot be used again: it must have been frozen all along."""
+        self._unlink()
+        return self.group.frozen()
+
+    def _unlink(self) -> None:
+        for name in (FRAMES_FILE, CHUNK_FILE):
+            (self.box / name).unlink(missing_ok=True)
+
+    def bury(self) -> bool:
+        """Free all that its run held; the empty file system is pinned until the whole brood is closed. Its group, which what it wrote is
+        counted to, goes last. False while the kernel is still at it."""
+        if self.output >= 0:
+            self.group.kill()
+            self._unlink()
+            self.close()
+        if not self.emptied and not self.group.crowd():
+            top = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.tmpfs)
+            empty(top)
+            os.close(top)
+            self.emptied = True
+        self.gone = self.emptied and self.group.remove(patience=0)
+        return self.gone
+
+    def close(self) -> None:
+        for name in ("output", "errors"):
+            if (fd := getattr(self, name)) >= 0:
+                os.close(fd)
+                setattr(self, name, -1)
