@@ -252,7 +252,7 @@ WEAKNESSES = [
              lambda one: replace(one, tau=one.tau // 2, n=one.n // 2)))),
              _query([Agg("count", "q.plate")], "FROM (VALUES ('A'), ('B')) AS k(key) LEFT JOIN @n1@ q ON q.plate = k.key", "k.key")),
     Weakness("listed keys", "a match by what is no part of the key taken for one by the key",
-             _wrap(listing, "certify", lambda found, *_: replace(found, kind=replace(found.kind, within=True))),
+             _wrap(listing, "certify", lambda found, *_: replace(found, within=True)),
              _query([Agg("count", "q.n")], "FROM (VALUES (1::float8), (2)) AS k(key) LEFT JOIN "
                     "(SELECT plate, avg(range(v, 0, 10))::float8 AS n FROM @n1@ q GROUP BY plate) q ON q.n = k.key", "k.key", depth=1)),
     Weakness("listed keys", "a condition on what was found overlooked", _instead(
