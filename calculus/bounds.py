@@ -120,9 +120,10 @@ def _check_nulls(agg: Aggregate, listed: Listed, release: Release) -> None:
     """A key without a match has one row of NULLs, which is there until the first match comes."""
     if listing.passes_over_nulls(agg, listed, release.conditions) or listing.counts_rows(agg, listed):
         return
+    leave = f"{show.aggregate(agg)} FILTER (WHERE column IS NOT NULL)" if agg.filter is None else "add AND column IS NOT NULL to its FILTER"
     raise NoRule(f"{show.aggregate(agg)} has no rule for keys without rows", position=position(agg.loc),
                  detail=f'A key of "{listed.public.alias}" without a match has one row of NULLs, which would count as a value.',
-                 hint=f"Leave it out: {show.aggregate(agg)} FILTER (WHERE column IS NOT NULL), with a column of the foreign table.")
+                 hint=f"Leave it out: {leave}, with a column of the foreign table.")
 
 
 def _refuse_argmax(agg: Aggregate, release: Release) -> None:
