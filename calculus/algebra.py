@@ -11,7 +11,7 @@ from privid.errors import NoRule, RawRows
 from . import show
 from .alike import check_keys
 from .canonical import form_of_expr
-from .certificate import Certificate, Joined, Listed
+from .certificate import AnyRelation, Certificate, Joined, Listed
 from .expressions import Scope, conjuncts
 from .inline import Env, Inliner
 from .joins import JoinedRows, ListedRows, LookedUp, Side
@@ -48,7 +48,7 @@ __all__ = ["Release", "build"]
 class Release:
     """The outermost aggregation, over a certified relation; expressions are in the relation's columns."""
 
-    relation: Certificate
+    relation: AnyRelation
     scope: Scope
     conditions: tuple[Expr, ...]  # every top-level conjunct: where declared keys are looked for
     group: tuple[Expr, ...]
@@ -116,7 +116,7 @@ def _counted(source: Source, context: Context) -> tuple[Certificate, tuple[Expr,
             return counted
         case Grouped(source=rows, keys=keys, aggs=()):
             below = finish(rows, context)
-            return (below, keys) if _whole(rows, Scope.of(below)) else None
+            return (below, keys) if isinstance(below, Certificate) and _whole(rows, Scope.of(below)) else None
     return None
 
 
@@ -186,7 +186,7 @@ class _Walker:
         for expr in columns:
             scope.check(expr)
         found = distinct.certify(columns, below, scope, self.context.evaluate, ["distinct", below.form, [form_of_expr(e) for e in columns]])
-        return _finished(found, columns, (below, columns) if _whole(source, scope) else None)
+        return _finished(found, columns, (below, columns) if isinstance(below, Certificate) and _whole(source, scope) else None)
 
     def limited(self, query: Query, source: Source, order: list[list[Any]]) -> Source:
         if query.offset is not None:
@@ -196,7 +196,6 @@ class _Walker:
             return source
         columns = tuple(source.columns.values())
         below = materialise(source, columns, self.context)
-        _refuse_joined(below, query.limit.loc)
         return _finished(limit.certify(query.limit, below, ["limit", below.form, form_of_expr(query.limit), order]), columns)
 
     # Set operations
@@ -381,8 +380,8 @@ def _visible(env: Env) -> dict[int, Expr]:
     return dict(enumerate(env.values(), 1))
 
 
-def _refuse_joined(below: Certificate, loc: int) -> None:
-    if isinstance(below.kind, Joined | Listed):
+def _refuse_joined(below: AnyRelation, loc: int) -> None:
+    if isinstance(below, Joined | Listed):
         raise NoRule("joined rows have no rule here", position=position(loc),
                      detail="One row can match any number of rows of the other side; groups of the join key are bounded.",
                      hint="Group by the join key first.")

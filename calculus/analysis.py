@@ -9,7 +9,6 @@ from typing import Any
 
 from privid.errors import InvalidValue
 from privid.model import Collected, Cost, Evaluate, Mechanism, Output, Plan, PublicRows, Span, Table, TableUse, union
-from privid.pieces import View
 
 from . import show
 from .advice import hints
@@ -25,7 +24,6 @@ from .filters import without_chunks
 from .grouping import groups
 from .nothing import has_rows_of_nothing
 from .rules import argmax, laplace, quantile, share_epsilon
-from .rules.regions import views
 from .sources import Context
 from .tree import Expr, Select
 
@@ -109,13 +107,10 @@ def _uses(leaves: Sequence[Leaf]) -> tuple[TableUse, ...]:
 
 
 def _alike(leaves: Sequence[Leaf]) -> bool:
-    """A table that is scanned more than once has the same chunks each time, and the same bounds where something is promised of single
-    regions: then its share of a segment's cost is that of any scan."""
-    def scanned(leaf: Leaf) -> tuple[tuple[Span, ...], list[View]]:
-        return leaf.use.chunks, [] if leaf.use.table.visible_in_region is None else views(leaf.use)
-
-    first: dict[int, tuple[tuple[Span, ...], list[View]]] = {}
-    return all(first.setdefault(leaf.use.table.index, scanned(leaf)) == scanned(leaf) for leaf in leaves)
+    """A table that is scanned more than once has the same runs each time, of the same chunks in the same regions: then what is charged for
+    all its scans together (`_uses`) is what the noise of each was made for (ledger/PROOF.md, "Several scans of one table")."""
+    first: dict[int, TableUse] = {}
+    return all(first.setdefault(leaf.use.table.index, leaf.use).by_region == leaf.use.by_region for leaf in leaves)
 
 
 def _costs(release: Release, drafts: Sequence[Draft], outputs: Sequence[Output]) -> tuple[Cost, ...]:

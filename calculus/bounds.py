@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import assert_never
 
 from privid.errors import NoRule
 from privid.model import Evaluate
 
 from . import show
 from .algebra import Release
-from .certificate import Bound, Cells, Certificate, Joined, Keyed, Rows
+from .certificate import Bound, Cells, Certificate, Joined, Listed
 from .draft import Draft, linear
 from .expressions import Scope, conjuncts
 from .functions import names
@@ -50,14 +51,17 @@ def _draft(agg: Aggregate, release: Release, cells: Cells, evaluate: Evaluate) -
         raise NoRule(f"aggregate {show.signature(agg.name)} has no rule", position=position(agg.loc),
                      detail=f"The rule for {name} in the level that is released is missing: one row may decide it.",
                      hint=_instead(agg, release.scope))
-    row, scope = replace(release.relation, derivation=cells.derivation), release.scope
-    row = _filtered(agg, row, scope, release)
-    if row.join is not None and not agg.distinct:
-        raise NoRule("aggregate over joined rows has no rule", position=position(agg.loc if agg.loc >= 0 else row.join.loc),
+    scope, counts_distinct = release.scope, agg.distinct and agg.name in count.IDENTITIES
+    row = _counted(agg, release, cells)
+    if isinstance(row, Joined) and not counts_distinct:
+        raise NoRule("aggregate over joined rows has no rule", position=position(agg.loc if agg.loc >= 0 else row.loc),
                      detail="One row can match any number of rows of the other side, so no noise would hide it.",
                      hint=f"Group by the join key in a subquery, for example SELECT sum({show.in_range('n', 0, 10)}) FROM (SELECT "
                           "a.plate, count(*) AS n FROM a JOIN b ON a.plate = b.plate GROUP BY a.plate) q. Where the join picks the largest "
                           "groups, leave it out and write ORDER BY and LIMIT after the release, where they are free.")
+    if isinstance(row, Joined) or counts_distinct:
+        bound: Bound = count_distinct.bound(agg, row, scope, cells, release.group, evaluate)
+        return _released(agg, release, bound, None)
     if agg.name in average.IDENTITIES or agg.name in variance.IDENTITIES or agg.name in quantile.IDENTITIES:
         _refuse_argmax(agg, release)
         if agg.name in quantile.IDENTITIES:
@@ -65,13 +69,13 @@ def _draft(agg: Aggregate, release: Release, cells: Cells, evaluate: Evaluate) -
         if agg.name in average.IDENTITIES:
             return average.draft(agg, row, scope, cells)
         return variance.draft(agg, row, scope, cells)
-    if agg.distinct and agg.name in count.IDENTITIES:
-        bound: Bound = count_distinct.bound(agg, row, scope, cells, release.group, evaluate)
-        collect = None
-    elif agg.name in count.IDENTITIES:
-        bound, collect = count.bound(agg, row, scope, cells), None
-    else:
-        bound, collect = sum_rule.bound(agg, row, scope, cells), sum_rule.summand(agg, row, scope).collect
+    if agg.name in count.IDENTITIES:
+        return _released(agg, release, count.bound(agg, row, scope, cells), None)
+    return _released(agg, release, sum_rule.bound(agg, row, scope, cells), sum_rule.summand(agg, row, scope).collect)
+
+
+def _released(agg: Aggregate, release: Release, bound: Bound, collect: tuple[str, str] | None) -> Draft:
+    """A count or a sum: with noise of its own, or as the score of an argmax."""
     if release.argmax is not None:
         if len(release.aggs) != 1:
             raise NoRule("argmax has no rule beside other aggregates", position=position(agg.loc),
@@ -93,24 +97,33 @@ def _instead(agg: Aggregate, scope: Scope) -> str:
     return f"Use count(*), count(value), sum({value}), avg({value}) or variance({value})."
 
 
-def _filtered(agg: Aggregate, row: Certificate, scope: Scope, release: Release) -> Certificate:
-    conditions = conjuncts(agg.filter)
-    listed = row.listing
-    if listed is not None:
-        width = len(listed.public.columns)
-        matched = listing.matched_only([*conditions, *release.conditions], width)
-        name = names(agg.name)[1]
-        clean = name == "count" or (name == "sum" and bool(agg.args) and scope.facts(agg.args[0]).low == 0)
-        if not matched and not clean:
-            raise NoRule(f"{show.aggregate(agg)} has no rule for keys without rows", position=position(agg.loc),
-                         detail=f'A key of "{listed.public.alias}" without a match has one row of NULLs, which would count as a value.',
-                         hint=f"Leave it out: {show.aggregate(agg)} FILTER (WHERE column IS NOT NULL), with a column of the foreign table.")
-        row = replace(row, kind=Rows() if listed.key is None else Keyed(listed.key))
+def _counted(agg: Aggregate, release: Release, cells: Cells) -> Certificate | Joined:
+    """The rows that the aggregate is of: those that its filter leaves, and under listed keys those that have a match."""
+    row, scope, conditions = release.relation, release.scope, conjuncts(agg.filter)
+    match row:
+        case Joined():
+            return replace(row, filtered=row.filtered or bool(conditions), derivation=cells.derivation)
+        case Listed():
+            _check_nulls(agg, row, release)
+            row = row.matched
+        case Certificate():
+            pass
+        case _:
+            assert_never(row)
+    row = replace(row, derivation=cells.derivation)
     if not conditions:
         return row
-    if isinstance(row.kind, Joined):
-        return replace(row, kind=replace(row.kind, filtered=True))
     return having.certify(conditions, row, scope) if row.keyed else filter_rows.certify(conditions, row)
+
+
+def _check_nulls(agg: Aggregate, listed: Listed, release: Release) -> None:
+    """A key without a match has one row of NULLs, which is there until the first match comes."""
+    if listing.passes_over_nulls(agg, listed, release.conditions) or listing.counts_rows(agg, listed):
+        return
+    leave = f"{show.aggregate(agg)} FILTER (WHERE column IS NOT NULL)" if agg.filter is None else "add AND column IS NOT NULL to its FILTER"
+    raise NoRule(f"{show.aggregate(agg)} has no rule for keys without rows", position=position(agg.loc),
+                 detail=f'A key of "{listed.public.alias}" without a match has one row of NULLs, which would count as a value.',
+                 hint=f"Leave it out: {leave}, with a column of the foreign table.")
 
 
 def _refuse_argmax(agg: Aggregate, release: Release) -> None:

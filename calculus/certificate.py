@@ -16,8 +16,8 @@ from privid.model import Camera, Key, TableUse
 
 from .tree import Expr, FromPublic, JoinKind
 
-__all__ = ["Bound", "Cells", "Certificate", "Change", "Derivation", "Extreme", "Facts", "Interval", "Joined", "Keyed", "Kind", "Leaf",
-           "Listed", "Motion", "Place", "Rows", "step"]
+__all__ = ["AnyRelation", "Bound", "Cells", "Certificate", "Change", "Derivation", "Extreme", "Facts", "Interval", "Joined", "Keyed",
+           "Kind", "Leaf", "Listed", "Motion", "Place", "Relation", "Rows", "step"]
 
 #: an operator's rule, what it says, the bound it gives, and the operators below it
 Derivation: TypeAlias = dict[str, Any]
@@ -132,45 +132,15 @@ class Keyed:
     columns: frozenset[int]
 
 
-@dataclass(frozen=True)
-class Joined:
-    """Joined rows, which neither side bounds: only a GROUP BY of the columns that they are joined on may follow."""
-
-    #: the sides, and the first column of each
-    sides: tuple[tuple[Certificate, int], ...]
-    kind: JoinKind  # not RIGHT
-    #: sets of columns that are equal in every joined row, one of each side
-    classes: tuple[frozenset[int], ...]
-    #: conditions beside the equalities
-    filtered: bool
-    #: the left side's rows without a partner (LEFT JOIN … WHERE key IS NULL)
-    anti: bool
-    loc: int
+Kind: TypeAlias = Rows | Keyed
 
 
-@dataclass(frozen=True)
-class Listed:
-    """A public relation whose rows all appear, each once for each match or with NULLs: a GROUP BY of public columns must follow."""
-
-    public: FromPublic
-    #: the key of the private rows, in the numbering of the joined ones, where they have one
-    key: frozenset[int] | None
-    #: the public columns that private rows match are equal to parts of that key
-    within: bool
-    #: a condition on the joined rows may drop groups
-    filtered: bool
-    loc: int
-
-
-Kind: TypeAlias = Rows | Keyed | Joined | Listed
-
-
-@dataclass(frozen=True)
-class Certificate:
-    """A relation: its columns, and what a segment of each camera can change in it."""
+@dataclass(frozen=True, kw_only=True)
+class Relation:
+    """What is known of any relation. What of it may be counted, grouped or joined is a matter of its type: every rule says by type which
+    relations it takes. `Certificate` alone has a bound of the rows that change."""
 
     columns: Mapping[int, Facts]
-    kind: Kind
     changes: Mapping[str, Change]
     cameras: Mapping[str, Camera]
     leaves: tuple[Leaf, ...]
@@ -184,39 +154,6 @@ class Certificate:
     form: Any
     derivation: Derivation = field(compare=False, default_factory=dict)
 
-    @property
-    def key(self) -> frozenset[int] | None:
-        """The columns of the key, where what is known is known of keys."""
-        match self.kind:
-            case Rows() | Joined():
-                return None
-            case Keyed(columns=key) | Listed(key=key):
-                return key
-            case _:
-                assert_never(self.kind)
-
-    @property
-    def keyed(self) -> bool:
-        return self.key is not None
-
-    @property
-    def join(self) -> Joined | None:
-        return self.kind if isinstance(self.kind, Joined) else None
-
-    @property
-    def listing(self) -> Listed | None:
-        return self.kind if isinstance(self.kind, Listed) else None
-
-    @property
-    def bound(self) -> str:
-        """For people: one camera plainly, several with their names."""
-        shown = {name: _shown(change, self.keyed) for name, change in self.changes.items()}
-        if len(set(shown.values())) <= 1:
-            return next(iter(shown.values()), "public")
-        if len(shown) > 4:
-            return f"{'KEY' if self.keyed else 'ROW'}(tau={sum(c.tau for c in self.changes.values())} in all), {len(shown)} cameras"
-        return "; ".join(f"{name}: {text}" for name, text in shown.items())
-
     def each(self, change: Callable[[Change], Change]) -> dict[str, Change]:
         return {name: change(one) for name, one in self.changes.items()}
 
@@ -226,6 +163,95 @@ class Certificate:
 
     def total(self, value: Callable[[Change], Fraction | int]) -> Fraction:
         return sum((Fraction(value(change)) for change in self.changes.values()), Fraction(0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certificate(Relation):
+    """ROW or KEY: what a segment of each camera can change in the relation itself."""
+
+    kind: Kind
+
+    @property
+    def key(self) -> frozenset[int] | None:
+        """The columns of the key, where what is known is known of keys."""
+        match self.kind:
+            case Rows():
+                return None
+            case Keyed(columns=key):
+                return key
+            case _:
+                assert_never(self.kind)
+
+    @property
+    def keyed(self) -> bool:
+        return self.key is not None
+
+    @property
+    def bound(self) -> str:
+        return _bound(self.changes, self.keyed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Joined(Relation):
+    """Joined rows, which neither side bounds: only a GROUP BY of the columns that they are joined on may follow. `changes` has the cameras
+    whose segments change some side, and no bound."""
+
+    #: the sides, and the first column of each
+    sides: tuple[tuple[Certificate, int], ...]
+    how: JoinKind  # not RIGHT; INNER where there are more than two sides
+    #: sets of columns that are equal in every joined row, one of each side
+    classes: tuple[frozenset[int], ...]
+    #: conditions beside the equalities
+    filtered: bool
+    #: the left side's rows without a partner (LEFT JOIN … WHERE key IS NULL)
+    anti: bool
+    loc: int
+
+    def __post_init__(self) -> None:
+        if len(self.sides) != 2 and self.how is not JoinKind.INNER:
+            raise ValueError("an outer join has two sides")
+
+    @property
+    def bound(self) -> str:
+        return "joined rows, to be grouped"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listed(Relation):
+    """A public relation whose rows all appear, each once for each match or with NULLs: a GROUP BY of public columns must follow."""
+
+    public: FromPublic
+    #: the rows that have a match, in the numbering of the joined ones: `changes` are theirs
+    kind: Kind
+    #: the public columns that private rows match are equal to parts of their key
+    within: bool
+    #: a condition on the joined rows may drop groups
+    filtered: bool
+    loc: int
+
+    @property
+    def matched(self) -> Certificate:
+        """The rows that have a match: what an aggregate sees that passes over the row of NULLs of a key without one."""
+        return Certificate(kind=self.kind, columns=self.columns, changes=self.changes, cameras=self.cameras, leaves=self.leaves,
+                           rows=self.rows, full=self.full, linear=self.linear, form=self.form, derivation=self.derivation)
+
+    @property
+    def bound(self) -> str:
+        return _bound(self.changes, self.matched.keyed)
+
+
+#: all there are
+AnyRelation: TypeAlias = Certificate | Joined | Listed
+
+
+def _bound(changes: Mapping[str, Change], keyed: bool) -> str:
+    """For people: one camera plainly, several with their names."""
+    shown = {name: _shown(change, keyed) for name, change in changes.items()}
+    if len(set(shown.values())) <= 1:
+        return next(iter(shown.values()), "public")
+    if len(shown) > 4:
+        return f"{'KEY' if keyed else 'ROW'}(tau={sum(c.tau for c in changes.values())} in all), {len(shown)} cameras"
+    return "; ".join(f"{name}: {text}" for name, text in shown.items())
 
 
 def _shown(change: Change, keyed: bool) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from privid.errors import NoRule
 
 from . import show
-from .certificate import Certificate, Facts, Place
+from .certificate import Facts, Place, Relation
 from .clamps import RANGES
 from .facts import Judge
 from .functions import FUNCTIONS, FunctionClass, is_operator, names
@@ -54,7 +54,7 @@ class Scope:
     leaves: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, relation: Certificate, probes: list[tuple[int, Expr]] | None = None) -> Scope:
+    def of(cls, relation: Relation, probes: list[tuple[int, Expr]] | None = None) -> Scope:
         return cls(relation.columns, [] if probes is None else probes, tuple(leaf.number for leaf in relation.leaves))
 
     def __post_init__(self) -> None:

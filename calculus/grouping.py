@@ -10,7 +10,7 @@ from privid.model import Evaluate, Key
 
 from .algebra import Release
 from .alike import alike_text
-from .certificate import Cells, step
+from .certificate import Cells, Listed, step
 from .expressions import columns_of
 from .finite import alternatives
 from .rules import group_cells, group_keys, listing
@@ -47,7 +47,8 @@ def groups(release: Release, evaluate: Evaluate, of_nothing: bool) -> Cells:
             for i, text in zip(places, texts, strict=True):
                 key[i] = text
         keys.append(tuple(key))
-    within = all(columns_of(e) <= listing.determined(row) for e in untrusted) and row.keyed
+    determined = listing.determined(row)
+    within = determined is not None and all(columns_of(e) <= determined for e in untrusted)
     return Cells(tuple(keys), combinations, within, tuple(trusted), derivation)
 
 
@@ -97,8 +98,8 @@ def _alike(type_: str, text: str | None) -> str | None:
 
 def _check_listing(release: Release) -> None:
     """Rows joined to public ones are released by columns of the public side."""
-    listed = release.relation.listing
-    if listed is None:
+    listed = release.relation
+    if not isinstance(listed, Listed):
         return
     width = len(listed.public.columns)
     own = [i for i, e in enumerate(release.group) if columns_of(e) and max(columns_of(e)) <= width]

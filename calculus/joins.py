@@ -6,17 +6,18 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from typing import assert_never
 
 from privid.errors import NoRule
 
 from .canonical import form_of_conditions
-from .certificate import Certificate, Joined, Listed
+from .certificate import AnyRelation, Certificate, Joined, Listed
 from .deparse import deparse_numbered
 from .expressions import Scope, columns_of, substitute
 from .facts import WHOLE
 from .functions import names
 from .rules import join, listing, lookup
-from .sources import Context, Source, apply, materialise
+from .sources import Context, Source, apply, side
 from .tree import Call, Col, Expr, FromPublic, JoinKind, NullTest, Target, bare, position
 
 __all__ = ["JoinedRows", "ListedRows", "LookedUp", "Side"]
@@ -29,9 +30,9 @@ class Side:
     source: Source
     columns: tuple[Expr, ...]
 
-    def certify(self, conditions: Sequence[Expr], offset: int, context: Context) -> Certificate:
+    def certify(self, conditions: Sequence[Expr], offset: int, context: Context) -> AnyRelation:
         below = {offset + number: expr for number, expr in enumerate(self.columns, 1)}
-        return materialise(self.source.where(*(substitute(c, below) for c in conditions)), self.columns, context, joined=True)
+        return side(self.source.where(*(substitute(c, below) for c in conditions)), self.columns, context)
 
 
 def _equality(condition: Expr) -> tuple[Expr, Expr] | None:
@@ -68,7 +69,7 @@ class JoinedRows:
     on: tuple[Expr, ...]
     loc: int
 
-    def finish(self, conditions: Sequence[Expr], projected: Sequence[Target], context: Context) -> Certificate:
+    def finish(self, conditions: Sequence[Expr], projected: Sequence[Target], context: Context) -> AnyRelation:
         width = len(self.left.columns)
         on, where = list(self.on), list(conditions)
         to_left: list[Expr] = []
@@ -125,7 +126,7 @@ class LookedUp:
     on: tuple[Expr, ...]
     loc: int
 
-    def finish(self, conditions: Sequence[Expr], projected: Sequence[Target], context: Context) -> Certificate:
+    def finish(self, conditions: Sequence[Expr], projected: Sequence[Target], context: Context) -> AnyRelation:
         width = len(self.side.columns)
         first, second, both = _split(conditions, width)
         on, where = list(self.on), [*second, *both]
@@ -133,17 +134,25 @@ class LookedUp:
             early, second, both = _split([*on, *where], width)
             first, on, where = [*first, *early], [*second, *both], []
         below = self.side.certify(first, 0, context)
-        if isinstance(below.kind, Listed):
-            raise NoRule(f'join with "{self.public.alias}" has no rule above listed keys', position=position(self.loc),
-                         detail="Every listed key has its group, which this join could drop.",
-                         hint=f'Join "{self.public.alias}" to the private rows in a subquery, and the list of keys to that.')
+        match below:
+            case Certificate() | Joined():
+                pass
+            case Listed():
+                raise NoRule(f'join with "{self.public.alias}" has no rule above listed keys', position=position(self.loc),
+                             detail="Every listed key has its group, which this join could drop.",
+                             hint=f'Join "{self.public.alias}" to the private rows in a subquery, and the list of keys to that.')
+            case _:
+                assert_never(below)
         equated, extras = _equated(on, lambda col: col > width, width)
         scope = Scope.of(below, context.probes)
         form = ["look up", self.kind, below.form, _public_form(self.public), form_of_conditions(on)]
         lookup.check_unique(self.public, [place for place, _ in equated], self.loc, context.public)
-        found = lookup.certify(below, self.public, self.kind, equated, extras, scope, self.loc, form)
-        if isinstance(found.kind, Joined) and self.kind is JoinKind.INNER:
-            found = replace(found, kind=replace(found.kind, filtered=True))
+        found: Certificate | Joined
+        if isinstance(below, Joined):
+            rows = lookup.certify(below, self.public, self.kind, equated, extras, scope, self.loc, form)
+            found = replace(rows, filtered=rows.filtered or self.kind is JoinKind.INNER)
+        else:
+            found = lookup.certify(below, self.public, self.kind, equated, extras, scope, self.loc, form)
         within = Scope.of(found, context.probes)
         for condition in on:
             within.check(condition)
@@ -159,7 +168,7 @@ class ListedRows:
     on: tuple[Expr, ...]
     loc: int
 
-    def finish(self, conditions: Sequence[Expr], projected: Sequence[Target], context: Context) -> Certificate:
+    def finish(self, conditions: Sequence[Expr], projected: Sequence[Target], context: Context) -> AnyRelation:
         width = len(self.public.columns)
         public_only, early, both = _split(self.on, width)
         equated, extras = _equated([*public_only, *both], lambda col: col <= width, 0)
@@ -171,7 +180,7 @@ class ListedRows:
         public = _chosen(self.public, of_public, context)
         own = {width + i: column for i, column in enumerate(_own(self.side), 1)}
         private = [(place, substitute(expr, own)) for place, expr in equated]
-        below = self.side.certify(early, width, context)
+        below = self._rows(self.side.certify(early, width, context))
         # conditions on one side alone are in what is left of that side
         form = ["listed", _public_form(public), below.form, form_of_conditions([*public_only, *both]),
                 form_of_conditions([*of_rows, *mixed])]
@@ -181,6 +190,24 @@ class ListedRows:
         for condition in (*self.on, *conditions):
             scope.check(condition)
         return apply((), projected, found, context)
+
+    def _rows(self, below: AnyRelation) -> Certificate:
+        """What is listed has a bound of its own."""
+        alias = self.public.alias
+        match below:
+            case Certificate():
+                return below
+            case Joined():
+                raise NoRule(f'"{alias}" LEFT JOIN joined rows has no rule', position=position(self.loc),
+                             detail="One row can match any number of rows of the other side, so joined rows have no bound; groups have.",
+                             hint=f'Group by the join key in a subquery, and join that: "{alias}" LEFT JOIN (SELECT a.plate, count(*) AS n '
+                                  f'FROM a JOIN b ON a.plate = b.plate GROUP BY a.plate) q ON q.plate = "{alias}".key.')
+            case Listed():
+                raise NoRule(f'"{alias}" LEFT JOIN the listed keys of "{below.public.alias}" has no rule', position=position(self.loc),
+                             detail="Their rows of NULLs come and go with the first match, and are no private rows.",
+                             hint=f'Group by columns of "{below.public.alias}" in a subquery, and join that to "{alias}".')
+            case _:
+                assert_never(below)
 
 
 def _chosen(public: FromPublic, conditions: Sequence[Expr], context: Context) -> FromPublic:

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Protocol, assert_never
 
 from privid.errors import NoRule
 from privid.model import Evaluate, PublicRows, Table
 
 from .alike import check_keys
 from .canonical import form_of_aggregate, form_of_conditions, form_of_expr, form_of_scan
-from .certificate import Certificate, Joined, Listed
+from .certificate import AnyRelation, Certificate, Joined, Listed
 from .expressions import Scope, columns_of, substitute
 from .rules import base_table, choose_chunks, filter_rows, group_bins, group_rows, having, project, union_all
 from .tree import Aggregate, Col, Expr, Target, position
 
-__all__ = ["Base", "Context", "Finished", "Grouped", "Scanned", "Source", "United", "apply", "column", "finish", "materialise"]
+__all__ = ["Base", "Context", "Finished", "Grouped", "Scanned", "Source", "United", "apply", "column", "finish", "materialise", "side"]
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Context:
 
 
 class Base(Protocol):
-    def finish(self, conditions: Sequence[Expr], projected: Sequence[Target], context: Context) -> Certificate: ...
+    def finish(self, conditions: Sequence[Expr], projected: Sequence[Target], context: Context) -> AnyRelation: ...
 
 
 @dataclass(frozen=True)
@@ -60,18 +60,32 @@ def column(number: int, expr: Expr, name: str = "") -> Col:
     return Col(type=expr.type, rel=0, col=number, name=name or (expr.name if isinstance(expr, Col) else ""), loc=expr.loc)
 
 
-def finish(source: Source, context: Context) -> Certificate:
+def finish(source: Source, context: Context) -> AnyRelation:
     """The base with its conditions, in the base's own columns."""
     return source.base.finish(source.conditions, source.projected, context)
 
 
-def materialise(source: Source, columns: Sequence[Expr], context: Context, joined: bool = False) -> Certificate:
-    """A relation of its own, with columns 1, 2, …; `joined`: joined rows may pass, to be grouped later."""
+def materialise(source: Source, columns: Sequence[Expr], context: Context) -> Certificate:
+    """A relation of its own, with columns 1, 2, …"""
+    return _visible(finish(source, context), columns, context)
+
+
+def side(source: Source, columns: Sequence[Expr], context: Context) -> AnyRelation:
+    """A side of a join: joined rows pass as they are, to be grouped later. The join's own rule says which of them it takes."""
     below = finish(source, context)
-    if isinstance(below.kind, Joined | Listed) and not (joined and _identity(columns, below)):
-        raise NoRule("joined rows have no rule before they are grouped", position=position(below.kind.loc),
-                     detail="One row can match any number of rows of the other side; groups of the join key are bounded.",
-                     hint="Group by the columns of the join in the same subquery.")
+    return below if not isinstance(below, Certificate) and _identity(columns, below) else _visible(below, columns, context)
+
+
+def _visible(below: AnyRelation, columns: Sequence[Expr], context: Context) -> Certificate:
+    match below:
+        case Certificate():
+            pass
+        case Joined() | Listed():
+            raise NoRule("joined rows have no rule before they are grouped", position=position(below.loc),
+                         detail="One row can match any number of rows of the other side; groups of the join key are bounded.",
+                         hint="Group by the columns of the join in the same subquery.")
+        case _:
+            assert_never(below)
     scope = Scope.of(below, context.probes)
     for expr in columns:
         scope.check(expr)
@@ -80,11 +94,11 @@ def materialise(source: Source, columns: Sequence[Expr], context: Context, joine
     return project.certify(columns, below, scope, ["project", below.form, [form_of_expr(e) for e in columns]])
 
 
-def _identity(columns: Sequence[Expr], below: Certificate) -> bool:
+def _identity(columns: Sequence[Expr], below: AnyRelation) -> bool:
     return len(columns) == len(below.columns) and all(isinstance(e, Col) and e.col == i for i, e in enumerate(columns, 1))
 
 
-def apply(conditions: Sequence[Expr], projected: Sequence[Target], below: Certificate, context: Context) -> Certificate:
+def apply(conditions: Sequence[Expr], projected: Sequence[Target], below: AnyRelation, context: Context) -> AnyRelation:
     """Projections and conditions above a finished relation."""
     scope = Scope.of(below, context.probes)
     for target in projected:
@@ -97,10 +111,18 @@ def apply(conditions: Sequence[Expr], projected: Sequence[Target], below: Certif
     for condition in conditions:
         scope.check(condition)
     form = ["filter", below.form, form_of_conditions(conditions)]
-    if isinstance(below.kind, Joined | Listed):
-        below = replace(below, kind=replace(below.kind, filtered=True))
-    kept = having.certify(conditions, below, scope) if below.keyed else filter_rows.certify(conditions, below)
-    return replace(kept, form=form)
+    match below:
+        case Certificate():
+            kept = having.certify(conditions, below, scope) if below.keyed else filter_rows.certify(conditions, below)
+            return replace(kept, form=form)
+        case Joined():
+            return replace(below, filtered=True, form=form)
+        case Listed():
+            raise NoRule("condition on the rows of listed keys has no rule here", position=position(conditions[0].loc),
+                         detail="Every listed key has its group, which the condition could drop.",
+                         hint="Write conditions on the private side into ON, or into FILTER of the aggregate.")
+        case _:
+            assert_never(below)
 
 
 @dataclass(frozen=True)
@@ -110,7 +132,7 @@ class Scanned:
     table: Table
     leaf: int
 
-    def finish(self, conditions: Sequence[Expr], projected: Sequence[Target], context: Context) -> Certificate:
+    def finish(self, conditions: Sequence[Expr], projected: Sequence[Target], context: Context) -> AnyRelation:
         below = base_table.certify(self.table, self.leaf, None)
         scope = Scope.of(below, context.probes)
         for condition in conditions:
@@ -130,7 +152,7 @@ class United:
 
     parts: tuple[tuple[Source, tuple[Expr, ...]], ...]
 
-    def finish(self, conditions: Sequence[Expr], projected: Sequence[Target], context: Context) -> Certificate:
+    def finish(self, conditions: Sequence[Expr], projected: Sequence[Target], context: Context) -> AnyRelation:
         certified = []
         for source, columns in self.parts:
             below = dict(enumerate(columns, 1))
@@ -148,17 +170,17 @@ class Grouped:
     keys: tuple[Expr, ...]
     aggs: tuple[Aggregate, ...]
 
-    def finish(self, conditions: Sequence[Expr], projected: Sequence[Target], context: Context) -> Certificate:
+    def finish(self, conditions: Sequence[Expr], projected: Sequence[Target], context: Context) -> AnyRelation:
         check_keys(self.keys)
         keys = dict(enumerate(self.keys, 1))
         early = [c for c in conditions if self.keys and columns_of(c) and columns_of(c) <= keys.keys()]
         below = finish(self.source.where(*(substitute(c, keys) for c in early)), context)
         scope = Scope.of(below, context.probes)
-        bins = group_bins.applies(self.keys, below, scope)
+        bins = group_bins.applies(self.keys, scope)
         for key in self.keys:
             scope.check(key)
         form = ["group", below.form, [form_of_expr(k) for k in self.keys], [form_of_aggregate(a) for a in self.aggs]]
-        if bins:
+        if bins and isinstance(below, Certificate):
             found = group_bins.certify(self.keys, self.aggs, below, scope, context.evaluate, form)
         else:
             found = group_rows.certify(self.keys, self.aggs, below, scope, form)
@@ -173,5 +195,5 @@ class Finished:
     #: where its rows are the distinct values of expressions over whole chunks: the relation of these chunks, and the expressions
     counted: tuple[Certificate, tuple[Expr, ...]] | None = None
 
-    def finish(self, conditions: Sequence[Expr], projected: Sequence[Target], context: Context) -> Certificate:
+    def finish(self, conditions: Sequence[Expr], projected: Sequence[Target], context: Context) -> AnyRelation:
         return apply(conditions, projected, self.certificate, context)

@@ -12,7 +12,7 @@ from fractions import Fraction
 from privid.model import Evaluate
 
 from .. import show
-from ..certificate import Bound, Cells, Certificate, step
+from ..certificate import Bound, Cells, Certificate, Joined, step
 from ..expressions import Scope
 from ..finite import values_of
 from ..tree import Aggregate, Expr, NullTest
@@ -23,13 +23,13 @@ __all__ = ["RULE", "bound"]
 RULE = "count distinct"
 
 
-def bound(agg: Aggregate, row: Certificate, scope: Scope, cells: Cells, group: Sequence[Expr], evaluate: Evaluate) -> Bound:
+def bound(agg: Aggregate, row: Certificate | Joined, scope: Scope, cells: Cells, group: Sequence[Expr], evaluate: Evaluate) -> Bound:
     value = agg.args[0]
-    if scope.facts(value).nullable and row.join is None:
+    if isinstance(row, Certificate) and scope.facts(value).nullable:
         present = [NullTest(type="boolean", args=(value,), negated=True)]
         row = having.certify(present, row, scope) if row.keyed else filter_rows.certify(present, row)
     once = distinct.certify((*group, value), row, scope, evaluate, ["distinct"])
-    if once.keyed or not row.keyed:
+    if once.keyed or not (isinstance(row, Certificate) and row.keyed):
         # the groups of the release are columns of the distinct rows
         cells = replace(cells, within_key=once.keyed)
     whole = replace(agg, args=(), star=True, distinct=False)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, assert_never
 
 from privid.model import Evaluate
 
 from .. import show
-from ..certificate import Certificate, Change, Rows, step
+from ..certificate import AnyRelation, Certificate, Change, Joined, Listed, step
 from ..expressions import Scope
 from ..tree import Expr
 from . import group_bins, group_rows, project
@@ -22,11 +22,21 @@ __all__ = ["RULE", "certify"]
 RULE = "distinct"
 
 
-def certify(columns: Sequence[Expr], below: Certificate, scope: Scope, evaluate: Evaluate, form: Any) -> Certificate:
+def certify(columns: Sequence[Expr], below: AnyRelation, scope: Scope, evaluate: Evaluate, form: Any) -> Certificate:
     """Of the rows with these columns."""
-    if not isinstance(below.kind, Rows):
-        return group_rows.certify(columns, (), below, scope, form)
-    if group_bins.applies(columns, below, scope):
+    match below:
+        case Joined() | Listed():
+            return group_rows.certify(columns, (), below, scope, form)
+        case Certificate():
+            if below.keyed:
+                return group_rows.certify(columns, (), below, scope, form)
+            return _of_rows(columns, below, scope, evaluate, form)
+        case _:
+            assert_never(below)
+
+
+def _of_rows(columns: Sequence[Expr], below: Certificate, scope: Scope, evaluate: Evaluate, form: Any) -> Certificate:
+    if group_bins.applies(columns, scope):
         return group_bins.certify(columns, (), below, scope, evaluate, form)
     visible = project.certify(columns, below, scope, form)
 

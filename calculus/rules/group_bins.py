@@ -16,7 +16,7 @@ from privid.pieces import Pieces, most_met
 
 from .. import show
 from ..alike import alike_value
-from ..certificate import Certificate, Change, Facts, Keyed, Leaf, Rows, step
+from ..certificate import Certificate, Change, Facts, Leaf, Rows, step
 from ..chunks import runs
 from ..expressions import Scope
 from ..tree import Aggregate, Col, Const, Expr
@@ -29,8 +29,8 @@ __all__ = ["RULE", "applies", "certify"]
 RULE = "group by bins"
 
 
-def applies(keys: Sequence[Expr], below: Certificate, scope: Scope) -> bool:
-    return bool(keys) and isinstance(below.kind, Rows | Keyed) and all(scope.trusted(k) and scope.local(k) for k in keys)
+def applies(keys: Sequence[Expr], scope: Scope) -> bool:
+    return bool(keys) and all(scope.trusted(k) and scope.local(k) for k in keys)
 
 
 def certify(keys: Sequence[Expr], aggs: Sequence[Aggregate], below: Certificate, scope: Scope, evaluate: Evaluate,

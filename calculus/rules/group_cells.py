@@ -12,7 +12,7 @@ from privid.model import Evaluate, Key
 
 from .. import show
 from ..alike import alike_text, alike_value
-from ..certificate import Certificate
+from ..certificate import Relation
 from ..chunks import runs
 from ..expressions import Scope
 from ..tree import Const, Expr, position
@@ -24,7 +24,7 @@ RULE = "group by trusted cells"
 MAX_KEYS = 100_000
 
 
-def cells(expressions: Sequence[Expr], row: Certificate, scope: Scope, evaluate: Evaluate, *, of_nothing: bool = False) -> list[Key]:
+def cells(expressions: Sequence[Expr], row: Relation, scope: Scope, evaluate: Evaluate, *, of_nothing: bool = False) -> list[Key]:
     """Every combination that a selected chunk has, in order of time, scan by scan. `of_nothing`: there may be rows although no chunk is
     selected, which are in the group of constants."""
     found: dict[Key, None] = {}

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, assert_never
 
 from .. import show
-from ..certificate import Certificate, Change, Facts, Joined, Keyed, Listed, Motion, Place, Rows, step
+from ..certificate import AnyRelation, Certificate, Change, Facts, Joined, Keyed, Listed, Motion, Place, step
 from ..expressions import Scope, columns_of
 from ..functions import names
 from ..tree import Aggregate, Expr
@@ -22,17 +22,17 @@ __all__ = ["RULE", "certify", "key_columns"]
 RULE = "group by"
 
 
-def certify(keys: Sequence[Expr], aggs: Sequence[Aggregate], below: Certificate, scope: Scope, form: Any) -> Certificate:
+def certify(keys: Sequence[Expr], aggs: Sequence[Aggregate], below: AnyRelation, scope: Scope, form: Any) -> Certificate:
     """Columns 1 … k are the keys, k+1 … the aggregates."""
-    match below.kind:
+    match below:
         case Joined():
-            return join.grouped(keys, aggs, below, below.kind, scope, form)
+            return join.grouped(keys, aggs, below, scope, form)
         case Listed():
-            return listing.grouped(keys, aggs, below, below.kind, scope, form)
-        case Rows() | Keyed():
+            return listing.grouped(keys, aggs, below, scope, form)
+        case Certificate():
             return _plain(keys, aggs, below, scope, form)
         case _:
-            assert_never(below.kind)
+            assert_never(below)
 
 
 def _plain(keys: Sequence[Expr], aggs: Sequence[Aggregate], below: Certificate, scope: Scope, form: Any) -> Certificate:

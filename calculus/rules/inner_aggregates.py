@@ -12,7 +12,7 @@ from privid.errors import NoRule
 
 from .. import show
 from ..alike import check_keys
-from ..certificate import Certificate, Change, Extreme, Facts, Interval, Motion
+from ..certificate import AnyRelation, Certificate, Change, Extreme, Facts, Interval, Listed, Motion
 from ..expressions import Scope, columns_of, conjuncts
 from ..functions import names
 from ..tree import Aggregate, Col, Expr, bare, position
@@ -26,7 +26,7 @@ _EXTREMES = {"min", "max"}
 _EXACT = {"sum", "avg", "variance", "var_pop", "var_samp", "stddev", "stddev_pop", "stddev_samp"}
 
 
-def describe(agg: Aggregate, below: Certificate, scope: Scope, monotone: bool) -> Facts:
+def describe(agg: Aggregate, below: AnyRelation, scope: Scope, monotone: bool) -> Facts:
     """The aggregate as a column: bounds of a count, and of what lies among the bounded values of the group's rows; whether it rises.
     `monotone`: from the core to a version rows are only added to a group."""
     name = names(agg.name)[1]
@@ -54,10 +54,10 @@ def _bounds_of(value: Facts) -> tuple[str, str]:
     return ("0", "10") if value.low is None or value.high is None else (show.number(value.low), show.number(value.high))
 
 
-def _among(agg: Aggregate, value: Facts, below: Certificate) -> Facts:
+def _among(agg: Aggregate, value: Facts, below: AnyRelation) -> Facts:
     """Of an aggregate that lies among the values of a group, if it has any: bounded as they are. A FILTER may leave it none; a key
     without a match has none."""
-    if value.low is None or agg.filter is not None or below.listing is not None:
+    if value.low is None or agg.filter is not None or isinstance(below, Listed):
         return Facts(agg.type)
     return Facts(agg.type, nullable=False, low=value.low, high=value.high, grid=value.grid)
 
@@ -126,7 +126,7 @@ def _of_key(expr: Expr, below: Certificate) -> bool:
     return below.key is not None and columns_of(expr) <= below.key
 
 
-def _rises(agg: Aggregate, below: Certificate, scope: Scope, monotone: bool) -> bool:
+def _rises(agg: Aggregate, below: AnyRelation, scope: Scope, monotone: bool) -> bool:
     """Whether the aggregate of a group that stays does not fall."""
     name = names(agg.name)[1]
     value = scope.facts(agg.args[0]) if agg.args else None
@@ -135,7 +135,9 @@ def _rises(agg: Aggregate, below: Certificate, scope: Scope, monotone: bool) -> 
     bounded = value is not None and value.low is not None
     if monotone:
         return name == "count" or (name == "max" and bounded) or (name == "sum" and positive and not agg.distinct)
-    if below.key is None or agg.filter is not None or any(one.vanish for one in below.changes.values()):
+    if not isinstance(below, Certificate) or not below.keyed or agg.filter is not None:
+        return False
+    if any(one.vanish for one in below.changes.values()):
         return False
     steady = value is None or (not value.nullable and value.motion is not Motion.ANY)
     if name == "count":

@@ -7,31 +7,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from privid.errors import NoRule
 from privid.model import PublicRows
 
-from ..certificate import Certificate, Change, Facts, Motion, step
+from ..certificate import Certificate, Change, Facts, Joined, Motion, step
 from ..expressions import Scope
 from ..tree import Expr, FromPublic, JoinKind, position
 
 __all__ = ["RULE", "certify", "check_unique", "public_facts", "types_of"]
 
 RULE = "look up"
+#: what may be looked up for: rows, groups, and joined rows, which are grouped later
+Found = TypeVar("Found", Certificate, Joined)
 #: types of which equal values need not print alike
 _UNLIKE = {"float4", "float8", "numeric", "interval", "bpchar"}
 
 
-def certify(below: Certificate, public: FromPublic, kind: JoinKind, equated: Sequence[tuple[int, Expr]], conditions: Sequence[Expr],
-            scope: Scope, loc: int, form: Any) -> Certificate:
+def certify(below: Found, public: FromPublic, kind: JoinKind, equated: Sequence[tuple[int, Expr]], conditions: Sequence[Expr],
+            scope: Scope, loc: int, form: Any) -> Found:
     """The private columns, then the public ones. `equated`: places of public columns and what each is equal to."""
     offset = len(below.columns)
     if kind is JoinKind.LEFT and conditions:
         raise NoRule(f'LEFT JOIN "{public.alias}" has no rule for a condition beside the equalities of its key',
                      position=position(conditions[0].loc), detail="Whether a row finds its public row would depend on its other values.",
                      hint="Write the condition into WHERE, or into a CASE over the columns of the public rows.")
-    fixed = below.keyed and all(scope.facts(expr).motion is Motion.STAYS for _, expr in equated)
+    keyed = isinstance(below, Certificate) and below.keyed
+    fixed = keyed and all(scope.facts(expr).motion is Motion.STAYS for _, expr in equated)
     columns = dict(below.columns)
     key = {place for place, _ in equated}
     for number, facts in public_facts(public, outer=kind is JoinKind.LEFT).items():
@@ -43,7 +46,7 @@ def certify(below: Certificate, public: FromPublic, kind: JoinKind, equated: Seq
         stays = fixed and all(within.facts(c).motion is Motion.STAYS for c in conditions)
 
         def change(one: Change) -> Change:
-            if not below.keyed:
+            if not keyed:
                 return replace(one, n=one.tau, sigma=None, ups={})
             if stays:
                 return replace(one, sigma=None, n=min(one.appear + one.vanish, 2 * one.tau))

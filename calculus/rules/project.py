@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..certificate import Certificate, Change, Facts, Keyed, Rows, step
+from ..certificate import AnyRelation, Certificate, Change, Facts, Keyed, Rows, step
 from ..expressions import Scope
 from ..tree import Col, Expr
 from .clamp import ups_of
@@ -19,7 +19,7 @@ __all__ = ["RULE", "certify", "named"]
 RULE = "project"
 
 
-def named(columns: Sequence[str], below: Certificate) -> Certificate:
+def named(columns: Sequence[str], below: AnyRelation) -> AnyRelation:
     """For people: columns were computed on the way."""
     says = f"{', '.join(columns)}: computed row by row, without errors"
     return replace(below, derivation=step(RULE, says, below.bound, [below.derivation]))

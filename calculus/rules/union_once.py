@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from ..certificate import Certificate, step
+from ..certificate import AnyRelation, step
 
 __all__ = ["RULE", "kept", "says"]
 
@@ -26,7 +26,7 @@ def kept(parts: Sequence[Part], same: Callable[[Part, Part], bool]) -> list[Part
     return found
 
 
-def says(below: Certificate, parts: int, once: int) -> Certificate:
+def says(below: AnyRelation, parts: int, once: int) -> AnyRelation:
     """For people: what has been left out."""
     told = f"{parts} parts, of which {parts - once} repeat another: equal rows become one in the end, so a relation counts once"
     return replace(below, derivation=step(RULE, told, below.bound, [below.derivation]))

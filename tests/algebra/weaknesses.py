@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
-from privid.calculus import algebra, analysis, facts, same
-from privid.calculus.certificate import Certificate, Change, Facts, Motion, Rows
+from privid.calculus import algebra, analysis, facts, joins, same
+from privid.calculus.certificate import AnyRelation, Certificate, Change, Facts, Joined, Leaf, Listed, Motion, Rows
+from privid.calculus.expressions import columns_of
+from privid.calculus.functions import names
 from privid.calculus.rules import (
     apart,
     argmax,
@@ -47,7 +49,7 @@ from privid.calculus.rules import (
 )
 from privid.calculus.rules import sum as sum_rule
 from privid.calculus.sources import Scanned
-from privid.calculus.tree import Call, Expr
+from privid.calculus.tree import Call, Expr, JoinKind
 from privid.sandbox import rows as reading
 from tests.verify.calculus_grammar import Agg, Query
 
@@ -124,6 +126,45 @@ def _bounds_pass(patch: Patch) -> None:
     right, clamp_of = reading._converter, clamp.clamp_of
     patch.setattr(reading, "_converter", lambda column: right(replace(column, bounds=None)))
     patch.setattr(sum_rule, "clamp_of", lambda *args: replace(found, collect=None) if (found := clamp_of(*args)) else None)
+
+
+def _pass_as_rows(kind: type[Joined] | type[Listed]) -> Callable[[Patch], None]:
+    """A list over relations that have no bound of their own takes them for what their numbers say."""
+    right = joins.ListedRows._rows
+
+    def rows(self: joins.ListedRows, below: AnyRelation) -> Certificate:
+        if not isinstance(below, kind):
+            return right(self, below)
+        if isinstance(below, Listed):
+            return below.matched
+        return Certificate(kind=Rows(), columns=below.columns, changes=below.changes, cameras=below.cameras, leaves=below.leaves,
+                           rows=below.rows, full=below.full, linear=below.linear, form=below.form, derivation=below.derivation)
+
+    return lambda patch: patch.setattr(joins.ListedRows, "_rows", rows)
+
+
+def _outer_forgotten(patch: Patch) -> None:
+    """Of several joins the last decides what they are."""
+    right = join.certify
+
+    def certify(left: AnyRelation, *rest: Any) -> Joined:
+        return right(replace(left, how=JoinKind.INNER, anti=False) if isinstance(left, Joined) else left, *rest)
+
+    patch.setattr(join, "certify", certify)
+
+
+def _two_columns(found: frozenset[int] | None, key: Expr, joined: Joined) -> frozenset[int] | None:
+    """Any two columns are enough to group a full join by."""
+    if found is not None or joined.how is not JoinKind.FULL or len(columns_of(key)) < 2:
+        return found
+    return next((equal for equal in joined.classes if columns_of(key) <= equal), None)
+
+
+def _same_bounds(leaves: tuple[Leaf, ...]) -> bool:
+    """Scans with the same chunks, and the same bounds where something is promised of regions, whichever regions they read."""
+    first: dict[int, Any] = {}
+    known = [(leaf.use.table.index, (leaf.use.chunks, leaf.use.table.visible_in_region and regions.views(leaf.use))) for leaf in leaves]
+    return all(first.setdefault(index, scanned) == scanned for index, scanned in known)
 
 
 _numbers = count_up()
@@ -252,7 +293,7 @@ WEAKNESSES = [
              lambda one: replace(one, tau=one.tau // 2, n=one.n // 2)))),
              _query([Agg("count", "q.plate")], "FROM (VALUES ('A'), ('B')) AS k(key) LEFT JOIN @n1@ q ON q.plate = k.key", "k.key")),
     Weakness("listed keys", "a match by what is no part of the key taken for one by the key",
-             _wrap(listing, "certify", lambda found, *_: replace(found, kind=replace(found.kind, within=True))),
+             _wrap(listing, "certify", lambda found, *_: replace(found, within=True)),
              _query([Agg("count", "q.n")], "FROM (VALUES (1::float8), (2)) AS k(key) LEFT JOIN "
                     "(SELECT plate, avg(range(v, 0, 10))::float8 AS n FROM @n1@ q GROUP BY plate) q ON q.n = k.key", "k.key", depth=1)),
     Weakness("listed keys", "a condition on what was found overlooked", _instead(
@@ -264,6 +305,27 @@ WEAKNESSES = [
              _wrap(inner_aggregates, "ups", lambda up, *_: None if up is None else (max(up[0], Fraction(0)), up[1])),
              _query(_sum("range(n, 0, 5)"), "FROM (SELECT k.key, count(q.plate) AS n FROM (VALUES ('A'), ('B')) AS k(key) LEFT JOIN "
                     "(SELECT plate FROM @n1@ q GROUP BY plate HAVING count(*) = 1) q ON q.plate = k.key GROUP BY k.key) q", depth=2)),
+    Weakness("listed keys", "joined rows taken for rows", _pass_as_rows(Joined),
+             _query([Agg("count", "a.v")], "FROM (VALUES ('A'), ('B')) AS k(key) LEFT JOIN (@n2@ a JOIN @s1@ b ON a.plate = b.plate) "
+                    "ON a.plate = k.key", "k.key"), refused=True),
+    Weakness("listed keys", "rows under another list taken for rows", _pass_as_rows(Listed),
+             _query([Agg("count", filter="l.key IS NOT NULL AND (q.v IS NULL OR q.v > 5)")],
+                    "FROM (VALUES ('x')) AS k(key) LEFT JOIN ((VALUES ('A', 'x'), ('B', 'x'), ('C', 'x'), ('D', 'x')) AS l(key, kind) "
+                    "LEFT JOIN @s1@ q ON q.plate = l.key) ON l.kind = k.key", "k.key"), refused=True),
+    Weakness("listed keys", "the row of NULLs counted in a release",
+             _instead(listing, "counts_rows", lambda agg, listed: names(agg.name)[1] == "count"),
+             _query([Agg("count", filter="q.v IS NULL OR q.v > 5")], "FROM (VALUES ('A', 'x'), ('B', 'x'), ('C', 'x'), ('D', 'x')) "
+                    "AS k(key, kind) LEFT JOIN @s1@ q ON q.plate = k.key", "k.kind"), refused=True),
+    Weakness("join", "an outer join forgotten below an inner one", _outer_forgotten,
+             _query("count", "FROM (SELECT a.plate FROM (@n2@ a LEFT JOIN @s1@ b ON a.plate = b.plate) JOIN @n2@ c ON a.plate = c.plate "
+                    "WHERE b.v IS NULL OR b.v > 5 GROUP BY a.plate) q", depth=1), refused=True),
+    Weakness("join", "a full join grouped by one side", _wrap(join, "_class_of", _two_columns),
+             _query("count", "FROM (SELECT coalesce(b.plate, b.other) AS k FROM @n2@ a FULL JOIN (SELECT plate, CASE WHEN red THEN plate "
+                    "ELSE 'z' END AS other FROM @s1@ q) b ON a.plate = b.plate AND a.plate = b.other GROUP BY 1) q", depth=2),
+             refused=True),
+    Weakness("regions", "one share for scans of different regions", _instead(analysis, "_alike", _same_bounds),
+             _query("count", "FROM (" + " UNION ALL ".join(f"SELECT v FROM @r6@ q WHERE region = '{c}'" for c in "abcccccc") + ") q",
+                    depth=1)),
     Weakness("look up", "a public table without a unique key", _instead(lookup, "check_unique", lambda *_: None),
              _query("count", "FROM (SELECT a.plate FROM @n1@ a JOIN tolls t ON t.plate = a.plate) q", depth=1), refused=True),
     Weakness("project", "the key dropped for nothing", lambda patch: patch.setattr(Change, "rebased", lambda one, keyed: replace(

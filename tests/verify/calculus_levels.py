@@ -26,7 +26,8 @@ _BOUNDED = tuple(Column(c.text, c.type, c.trusted, c.text in ("plate", "v")) for
 _KEYS = ("text", "anyenum", "boolean", "int8", "int4", "numeric", "float8")
 _BINS = ("timestamptz", "text", "numeric", "date", "float8", "boolean", "int4", "timestamp", "time")
 _SUMS = ("sum", "avg", "variance", "var_pop", "var_samp", "stddev", "stddev_pop", "stddev_samp")
-_OPERATORS = ("project", "project", *("group",) * 4, "one group", "distinct", "limit", "union", "join", "look up", "listed")
+_OPERATORS = ("project", "project", *("group",) * 4, "one group", "distinct", "limit", "union", "join", "join", "look up", "listed",
+              "scans")
 #: values that are equal, and written differently
 _ALIKE = {"float8": ("'0'", "'-0'", "'0.0'"), "numeric": ("'1'", "'1.0'", "'1.00'"), "text": ("'A'", "'A'", "'B'"),
           "interval": ("'1 second'", "'1000 ms'", "'1 day -23:59:59'"), "int4": ("1", "'01'", "2")}
@@ -165,7 +166,7 @@ class Levels:
             if kind == "other sum" and place == "release":
                 pool += self._quantiles
             call = self.rng.preferring(pool, lambda c: self.typed.met.weight((c.name + c.types[0], place)) * (
-                4 if c.types[0] == "numeric" else 1))
+                4 if c.types[0] == "numeric" or c in self._quantiles else 1))
             self.typed.used.append((call.name + call.types[0], place))
             if call in self._quantiles:
                 fraction = self.rng.choice(("0.5", "0.5", "0.25", "0.9", "0", "1"))
@@ -210,7 +211,8 @@ class Levels:
             return self.table()
         build: dict[str, Callable[[int], Level]] = {
             "project": self.projected, "group": self.grouped, "one group": self.one_group, "distinct": self.distinct,
-            "limit": self.limited, "union": self.combined, "join": self.joined, "look up": self.looked_up, "listed": self.listed}
+            "limit": self.limited, "union": self.combined, "join": self.joined, "look up": self.looked_up, "listed": self.listed,
+            "scans": self.scans}
         name, above = self.seldom(_OPERATORS, f"under {self.above}"), self.above
         self.above = name
         found = build[name](depth)
@@ -302,6 +304,11 @@ class Levels:
 
     def distinct(self, depth: int) -> Level:
         below = self.relation(depth - 1)
+        found = self.bin(below.cols) if self.chance(0.25) else None
+        if found:  # as many as there are bins
+            name = self.name("b")
+            return Level(f"SELECT DISTINCT {found[0]} AS {name} FROM {self.source(below, 'q')}{self.where(below, 0.5)}",
+                         (Column(name, found[1], True),), below.forms | {"distinct"})
         kept = self.some(below.cols, 0.5)
         return Level(f"SELECT DISTINCT {', '.join(c.text for c in kept)} FROM {self.source(below, 'q')}{self.where(below, 0.2)}",
                      tuple(kept), below.forms | {"distinct"})
@@ -320,19 +327,25 @@ class Levels:
         """UNION, INTERSECT, EXCEPT, with and without ALL, of relations with columns of the same types."""
         word = self.seldom(("UNION ALL", "UNION ALL", "UNION", "INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL"), "set operation")
         sides = [self.relation(self.rng.randrange(depth)) for _ in range(2 if word != "UNION ALL" else self.rng.choice((2, 2, 3)))]
+        if self.chance(0.25):  # one relation against itself, with other conditions or columns
+            sides = [sides[0] for _ in sides]
         shared = [t for t in dict.fromkeys(c.type for c in sides[0].cols) if all(side.of(t) for side in sides)]
         if not shared:
             sides, shared = [self.table() for _ in sides], ["text", "float8"]
         types = [t for t in shared if self.chance(0.35)] or [self.rng.choice(shared)]
         literal, names = self.chance(0.25), [self.name("u") for _ in types]
-        selects, trusted = [], [True for _ in types]
+        selects, trusted, declared, alike = list[str](), [True for _ in types], [False for _ in types], self.chance(0.6)
+        picks: dict[str, Column] = {}
         for i, side in enumerate(sides):
-            chosen = [self.rng.choice(side.of(t)) for t in types]
+            chosen = [picks[t] if alike and picks.get(t) in side.cols else self.rng.choice(side.of(t)) for t in types]
+            picks = dict(zip(types, chosen, strict=True))
+            declared = [c.declared or known for c, known in zip(chosen, declared, strict=True)]
             trusted = [a and c.trusted for a, c in zip(trusted, chosen, strict=True)]
             shown = [f"{c.text} AS {name}" for c, name in zip(chosen, names, strict=True)]
             shown += [f"'{'abc'[i]}' AS side"] if literal else []
             selects.append(f"SELECT {', '.join(shown)} FROM {self.source(side, 'q')}{self.where(side, 0.2)}")
-        cols = tuple(Column(name, t, is_trusted) for name, t, is_trusted in zip(names, types, trusted, strict=True))
+        cols = tuple(Column(name, t, is_trusted, is_declared)
+                     for name, t, is_trusted, is_declared in zip(names, types, trusted, declared, strict=True))
         return Level(f" {word} ".join(selects), (*cols, *((Column("side", "text", True),) if literal and word == "UNION ALL" else ())),
                      frozenset().union(*(s.forms for s in sides)) | {word.lower()})
 
@@ -346,16 +359,56 @@ class Levels:
         of = self.rng.choice(["text"] if "text" in shared and self.chance(0.6) else shared)
         a, b = (f"{alias}.{self.rng.choice(side.of(of)).text}" for alias, side in (("a", left), ("b", right)))
         cols = (*left.under("a"), *right.under("b"))
-        key = {"RIGHT JOIN": b, "FULL JOIN": f"coalesce({a}, {b})"}.get(kind, a)
-        on = f"{a} = {b}" + (f" AND {self.condition(cols, 'join')}" if self.chance(0.15) else "")
+        key, more = {"RIGHT JOIN": b, "FULL JOIN": f"coalesce({a}, {b})"}.get(kind, a), ""
+        others = [f"b.{c.text}" for c in right.of(of) if f"b.{c.text}" != b]
+        if others and self.chance(0.2):  # equal to two columns of the other side
+            more = f" AND {a} = {(other := self.rng.choice(others))}"
+            key = f"coalesce({', '.join(self.rng.sample((a, b, other), 2))})" if kind == "FULL JOIN" else key
+        on = f"{a} = {b}{more}" + (f" AND {self.condition(cols, 'join')}" if self.chance(0.15) else "")
         self.below = kind
         made = self.aggregates(cols, (Column(key, of),))
         where = f" WHERE {b} IS NULL" if kind == "LEFT JOIN" and self.chance(0.3) else \
-            f" WHERE {self.condition(cols, 'where')}" if self.chance(0.15) else ""
+            f" WHERE {self.condition(cols, 'where')}" if self.chance(0.25) else ""
+        third, where, forms = self._third(a, of, where)
         columns = ", ".join([f"{key} AS {(name := self.name('k'))}", *(f"{text} AS {c.text}" for text, c in made)])
-        return Level(f"SELECT {columns} FROM {self.source(left, 'a')} {kind} {self.source(right, 'b')} ON {on}{where} "
+        return Level(f"SELECT {columns} FROM {self.source(left, 'a')} {kind} {self.source(right, 'b')} ON {on}{third}{where} "
                      f"GROUP BY {key}{self._having}", (Column(name, of), *(c for _, c in made)),
-                     left.forms | right.forms | {kind.lower()})
+                     left.forms | right.forms | {kind.lower()} | forms)
+
+    def _third(self, key: str, of: str, where: str) -> tuple[str, str, set[str]]:
+        """A further side, joined on the same key or asked with IN."""
+        if not self.chance(0.25):
+            return "", where, set()
+        side = self.table()
+        column = self.rng.choice([c.text for c in side.of(of)] or [""])
+        if not column:
+            return "", where, set()
+        if self.chance(0.5):
+            return f" JOIN {self.source(side, 'c')} ON {key} = c.{column}", where, {"three-way join"}
+        asked = f"{key} IN (SELECT {column} FROM {self.source(side, 'q')})"
+        return "", f"{where} AND {asked}" if where else f" WHERE {asked}", {"semi-join"}
+
+    def scans(self, _: int) -> Level:
+        """Several scans of one table with regions, each of one or two of them, end to end."""
+        site = TABLES[self.rng.choice([name for name in sorted(TABLES) if TABLES[name].regions])]
+        often, parts = self.rng.choice(site.regions), list[str]()
+        for _ in range(self.rng.choice((2, 3, 5, 8))):
+            chosen = [often] if self.chance(0.6) else self.rng.sample(site.regions, self.rng.choice((1, 1, 2)))
+            parts.append(f"SELECT plate, v FROM @{site.name}@ q WHERE region IN ({', '.join(map(repr, chosen))})")
+        return Level(" UNION ALL ".join(parts), (Column("plate", "text"), Column("v", "float8")), frozenset({"regions", "scans"}))
+
+    def under_list(self, below: Level) -> tuple[tuple[Column, ...], str]:
+        """What is listed, as an item of FROM, and its columns: a relation, two that are joined, or one under another list."""
+        kind = self.seldom(("one", "one", "one", "joined", "listed"), "under a list")
+        own = below.under("q")
+        if kind == "one" or not below.of("text"):
+            return own, self.source(below, "q")
+        match = f"q.{self.rng.choice(below.of('text')).text}"
+        if kind == "listed":
+            public, cols = self.public("text", "l")
+            return (*own, *cols), f"({public} LEFT JOIN {self.source(below, 'q')} ON {match} = {cols[0].text})"
+        other, how = self.table(), self.rng.choice(("JOIN", "JOIN", "LEFT JOIN"))
+        return (*own, *other.under("r")), f"({self.source(below, 'q')} {how} {self.source(other, 'r')} ON {match} = r.plate)"
 
     def public(self, of: str, alias: str) -> tuple[str, list[Column]]:
         """Public rows with a key of a type and a number: a table, or VALUES with keys that may be equal and written differently."""
@@ -369,7 +422,8 @@ class Levels:
         if of in _ALIKE and self.chance(0.2):
             chosen += self.rng.sample(_ALIKE[of], 2)
         cast = KIND if of == "anyenum" else of
-        values = ", ".join(f"({x}::{cast}, {self.rng.choice((0, 1, 2, 5, i))})" for i, x in enumerate(chosen))
+        same = self.chance(0.3)  # groups by it are fewer than keys
+        values = ", ".join(f"({x}::{cast}, {1 if same else self.rng.choice((0, 1, 2, 5, i))})" for i, x in enumerate(chosen))
         return f"(VALUES {values}) AS {alias}(plate, weight)", [Column(f"{alias}.plate", of), Column(f"{alias}.weight", "int4")]
 
     def looked_up(self, depth: int) -> Level:
@@ -392,7 +446,7 @@ class Levels:
     def listed(self, depth: int) -> Level:
         """Public keys with any aggregate of what is found under them."""
         below = self.relation(depth - 1)
-        own = below.under("q")
+        own, item = self.under_list(below)
         types = [t for t in dict.fromkeys(c.type for c in own) if t in _KEYS]
         of = "text" if "text" in types and self.chance(0.6) else self.rng.choice(types or ["int4"])
         direct = [c.text for c in own if c.type == of]
@@ -403,7 +457,7 @@ class Levels:
         self.below = "listed"
         made = self.aggregates((*own, *own, *cols), (cols[0],))
         columns = ", ".join([f"{cols[0].text} AS {(name := self.name('k'))}", *(f"{text} AS {c.text}" for text, c in made)])
-        return Level(f"SELECT {columns} FROM {public} LEFT JOIN {self.source(below, 'q')} ON {on} GROUP BY {cols[0].text}{self._having}",
+        return Level(f"SELECT {columns} FROM {public} LEFT JOIN {item} ON {on} GROUP BY {cols[0].text}{self._having}",
                      (Column(name, of), *(c for _, c in made)), below.forms | {"listed"})
 
     # Releases
@@ -453,11 +507,11 @@ class Levels:
         return key
 
     def _listing(self, below: Level) -> tuple[Sequence[Column], str, list[str]]:
-        own = below.under("q")
+        own, item = self.under_list(below)
         types = [t for t in dict.fromkeys(c.type for c in own) if t in _KEYS] or ["int4"]
         of = "text" if "text" in types and self.chance(0.7) else self.rng.choice(types)
         direct = [c.text for c in own if c.type == of]
         matched = self.rng.choice(direct) if direct else self.value(of, own, 1)
         public, cols = self.public(of, "k")
-        return (*own, *own, *cols), f"FROM {public} LEFT JOIN {self.source(below, 'q')} ON {matched} = {cols[0].text}", \
+        return (*own, *own, *cols), f"FROM {public} LEFT JOIN {item} ON {matched} = {cols[0].text}", \
             [self.rng.choice([cols[0].text] * 3 + [c.text for c in cols])]

@@ -1,8 +1,9 @@
 """Whether the search discovers: each fault that the calculus once had, and each weakened rule, without a hint.
 
 One search is made for all of them. It draws statements and neighbours as it does for the calculus as it is; every statement is judged by
-each faulty version too, and what changes is compared with what that version claims. Nothing in the search depends on where versions differ:
-how many pairs it took is how many it would have taken alone, but for what a version accepts that the calculus refuses.
+each faulty version too, and what changes is compared with what that version claims. Nothing in the statements and neighbours that are
+drawn depends on where versions differ, but how long is climbed does: a statement of which some version claims otherwise gets a few rounds
+more.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ from .calculus_stand import Stand, own_postgres
 from .calculus_world import CAMERAS, TABLES, Pair
 
 __all__ = ["ALL", "Hunt", "main"]
+
+#: rounds where some version claims otherwise than the calculus
+_LONGER = 6
 
 ALL: Sequence[Mutant] = (*MUTANTS, *(Mutant(f"{w.rule}: {w.mistake}", w.make, rows=w.rows) for w in WEAKNESSES))
 
@@ -106,8 +110,9 @@ class Hunt(Discovery):
         return {where for code in found for where in (code.co_filename, f"{code.co_filename}:{code.co_firstlineno}")}
 
     def look(self, query: Query, claim: Claim, rounds: int) -> tuple[Finding | None, float]:
-        """Where only a faulty version claims something, what is found is that version's."""
-        finding, nearest = super().look(query, claim, rounds)
+        """Where only a faulty version claims something, what is found is that version's. Where some version claims otherwise, it is
+        climbed for longer."""
+        finding, nearest = super().look(query, claim, max(rounds, _LONGER) if self._claims else rounds)
         return None if self._refused else finding, nearest
 
     def _judged(self, mutant: Mutant, bodies: Sequence[tuple[str, dict[str, Any]]]) -> Claim | None:

@@ -201,8 +201,10 @@ class Typed:
         other = self.literal(kind) if self.chance(0.7) else self.of(kind, cols, depth - 1, trusted=trusted)
         if pick < 0.6:
             return f"({one} {self.rng.choice(('<', '<=', '>', '>=', '=', '<>', '='))} {other})"
-        if pick < 0.7:
+        if pick < 0.66:
             return f"({one}) IS {self.rng.choice(('', 'NOT '))}NULL"
+        if pick < 0.7:  # true of a row of NULLs
+            return f"({one} IS NULL OR {one} {self.rng.choice(('<', '>', '=', '<>'))} {other})"
         if pick < 0.78:
             return f"({one}) IS {self.rng.choice(('', 'NOT '))}DISTINCT FROM ({other})"
         if pick < 0.88:
