@@ -8,6 +8,7 @@ from typing import Any
 
 from privid.errors import NoRule, PrividError, RawRows
 
+from .conversions import explicit
 from .tree import (
     AggRef,
     Aggregate,
@@ -296,8 +297,8 @@ _KINDS: dict[str, Callable[[_Reader, Any, int, int], Expr]] = {
 
 
 def parse_select(value: Any) -> Select:
-    """The "select" of a request."""
-    return _Reader().select(value, 0)
+    """The "select" of a request, with every conversion in it."""
+    return explicit(_Reader().select(value, 0))
 
 
 def _listed(below: FromSubquery) -> FromPublic | None:

@@ -317,7 +317,8 @@ class Levels:
                      f"LIMIT {self.rng.choice((1, 2, 3, 5, 8))}{offset}", tuple(kept), below.forms | {"limit"})
 
     def combined(self, depth: int) -> Level:
-        """UNION, INTERSECT, EXCEPT, with and without ALL, of relations with columns of the same types."""
+        """UNION, INTERSECT, EXCEPT, with and without ALL, of relations with columns of the same types; or of numbers of several types,
+        which PostgreSQL converts."""
         word = self.seldom(("UNION ALL", "UNION ALL", "UNION", "INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL"), "set operation")
         sides = [self.relation(self.rng.randrange(depth)) for _ in range(2 if word != "UNION ALL" else self.rng.choice((2, 2, 3)))]
         shared = [t for t in dict.fromkeys(c.type for c in sides[0].cols) if all(side.of(t) for side in sides)]
@@ -326,9 +327,14 @@ class Levels:
         types = [t for t in shared if self.chance(0.35)] or [self.rng.choice(shared)]
         literal, names = self.chance(0.25), [self.name("u") for _ in types]
         selects, trusted = [], [True for _ in types]
+        mixed = self.chance(0.3)
         for i, side in enumerate(sides):
             chosen = [self.rng.choice(side.of(t)) for t in types]
             trusted = [a and c.trusted for a, c in zip(trusted, chosen, strict=True)]
+            if mixed and types[0] in NUMBERS:
+                kind = self.rng.choice(NUMBERS)
+                chosen[0], trusted[0] = Column(self.value(kind, side.cols), kind, False), False
+                types[0] = min(types[0], kind, key=NUMBERS.index)
             shown = [f"{c.text} AS {name}" for c, name in zip(chosen, names, strict=True)]
             shown += [f"'{'abc'[i]}' AS side"] if literal else []
             selects.append(f"SELECT {', '.join(shown)} FROM {self.source(side, 'q')}{self.where(side, 0.2)}")
