@@ -85,7 +85,8 @@ def _side(query: Query, wanted: Sequence[PublicColumn]) -> Query:
                                             for target, type_ in zip(query.targets, types, strict=True)))
     columns_ = [Col(type=type_, rel=1, col=place, name=name) for place, (name, type_) in enumerate(shown, 1)]
     targets = tuple(Target(column.name, converted(column, type_)) for column, type_ in zip(columns_, types, strict=True))
-    return Select(sources=(FromSubquery(1, "", query),), where=None, group=(), aggs=(), targets=targets, distinct=False, limit=None, offset=None)
+    return Select(sources=(FromSubquery(1, "", query),), where=None, group=(), aggs=(), targets=targets, distinct=False, limit=None,
+                  offset=None)
 
 
 def _columns(query: Query) -> list[tuple[str, str]]:

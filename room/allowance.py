@@ -62,7 +62,7 @@ def bound(select: Select, columns: Sequence[Collected], tables: Sequence[Table],
     declared = sum(len(table.columns) for table in tables if table.index in statement.scanned)
     cost += _SESSION + making(len(statement.scanned) + len(labels), declared, sum(labels.values()))
     seconds = Fraction(SAFETY * cost + LATENCY, 1_000_000_000)
-    return Bound(seconds, statement.memory, statement.files)
+    return Bound(seconds, statement.memory + statement.values.memory, statement.files)
 
 
 def _labels(tables: Sequence[Table], statement: Statement) -> Mapping[str, int]:

@@ -9,7 +9,7 @@ from privid.calculus.conversions import converted
 from privid.calculus.deparse import Sql, collated, literal
 from privid.calculus.facts import unwidened
 from privid.calculus.functions import names
-from privid.calculus.tree import Aggregate, AggRef, Call, Const, Expr, Group
+from privid.calculus.tree import AggRef, Aggregate, Call, Const, Expr, Group
 from privid.calculus.twins import AGGREGATES
 from privid.errors import NoRule
 from privid.model import Collect, Collected

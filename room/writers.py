@@ -136,7 +136,7 @@ class Groups(_Room):
 
 
 def of_type(column: Column, wanted: str) -> Sql:
-    """A column where a type is wanted. Nothing is converted here: what is converted is in the tree, and has been judged (conversions.py)."""
+    """A column where a type is wanted. Nothing is converted here: conversions are in the tree that was judged (calculus/conversions.py)."""
     if column.type != wanted:
         raise TypeError(f"a column of type {column.type} was judged where one of type {wanted} is written")
     return Sql(collated(column.text, column.type), column.steps)
