@@ -19,8 +19,8 @@ __all__ = ["MAX_MATCHED", "MAX_PATTERN", "MAX_RESULT", "PATTERNS", "check_sizes"
 #: Bytes of any text that a call returns: letters that grow in another case do so by a factor each time; 1 MB is more than one step makes of
 #: the longest argument, and a thousandth of what PostgreSQL can hold.
 MAX_RESULT = 1 << 20
-#: Bytes of a pattern. LIKE calls itself once for each part between two %, of two bytes at least; each call takes 160 bytes of the stack or
-#: less, of which the room has 2 MB (settings.py, max_stack_depth). Nothing else that is listed calls itself on a row's values.
+#: Bytes of a pattern. LIKE calls itself once for each part between two %, of two bytes at least; each call takes 64 bytes of the stack, of
+#: which the room has 2 MB (settings.py, max_stack_depth). Nothing else that is listed calls itself on a row's values.
 MAX_PATTERN = 8192
 #: Bytes of a text that is matched: what || gives at most.
 MAX_MATCHED = 1 << 15

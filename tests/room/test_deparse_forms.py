@@ -221,7 +221,8 @@ def test_public_relations_and_their_enums_have_names_of_the_room() -> None:
     assert inner.publics == ((mood, "p0"),)
     assert inner.enums["public.mood"] == ("e1", ("sad", "it's fine"))
     assert "INNER JOIN pg_temp.p0 AS r2(c1, c4) ON true)" in inner.query
-    assert public_ddl(mood, "p0", inner.enums) == f"CREATE TABLE pg_temp.p0 (c1 pg_temp.e1, c4 pg_catalog.text {DEFAULT})"
+    assert public_ddl(mood, "p0", inner.enums) == (
+        f"CREATE TABLE pg_temp.p0 (c1 pg_temp.e1, c4 pg_catalog.text {DEFAULT}) WITH (toast_tuple_target = 8160)")
 
 
 def test_steps_count_what_is_evaluated_through_subqueries() -> None:
