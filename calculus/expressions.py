@@ -12,9 +12,12 @@ from .certificate import Facts, Place, Relation
 from .clamps import RANGES
 from .facts import Judge
 from .functions import FUNCTIONS, FunctionClass, is_operator, names
-from .tree import AnyOf, Call, Col, Const, DistinctFrom, Expr, Logic, NullIf, Relabel, position, walk
+from .tree import AnyOf, Call, Col, Const, DistinctFrom, Expr, Logic, NullIf, Relabel, bare, position, walk
 
 __all__ = ["Scope", "calls", "columns_of", "conjuncts", "substitute"]
+
+#: functions whose first argument is a unit
+_UNITS = {"extract", "date_part", "date_trunc"}
 
 
 def conjuncts(expr: Expr | None) -> tuple[Expr, ...]:
@@ -144,6 +147,10 @@ def _listed(expr: Expr) -> None:
         raise NoRule(f"{_word(fn)} {show.signature(fn)} has no rule", position=position(expr.loc),
                      detail="Only functions and operators that are known to be safe are evaluated on private rows.",
                      hint="Compute the value inside the executable, or use a listed function.")
+    if names(fn)[1] in _UNITS and not isinstance(bare(expr.args[0]), Const):
+        raise NoRule(f"{names(fn)[1]} has no rule for a unit that is not constant", position=position(expr.loc),
+                     detail="What is computed, and how long it takes, would depend on the row.",
+                     hint=f"Write {names(fn)[1]} once for each unit, for example CASE WHEN ... THEN {names(fn)[1]}('hour', chunk) END.")
 
 
 def _word(fn: str) -> str:

@@ -1,8 +1,9 @@
 """What is known of a value: little, and only what is enforced where the value is made.
 
 A value is bounded, and then it is never NULL, if it is a number in the statement, range(…), a count of rows, a boolean that is never
-NULL as a whole number (0 or 1), or a CASE, COALESCE, LEAST or GREATEST every arm of which is one of these. Of everything else (arithmetic,
-casts, functions, sums of groups) no bound is known, whatever it is computed from: it may be NULL, and of any size.
+NULL as a whole number (0 or 1), or a CASE, COALESCE, LEAST or GREATEST every arm of which is one of these. A whole number as a type that
+has them all is the same number. Of everything else (arithmetic, other casts, functions, sums of groups) no bound is known, whatever it is
+computed from: it may be NULL, and of any size. What the room evaluates in the place of a call (twins.py) is among that.
 
 A motion speaks of one key of a KEY relation, from the core to a version of it. A row-wise function of values that stay stays. What only
 rises is such a column itself, range of it, or the time from first to last seen (spans.py).
@@ -24,7 +25,7 @@ from .clamps import RANGES, clamped
 from .functions import names
 from .tree import AnyOf, Call, Case, Choice, Col, Const, DistinctFrom, Expr, Logic, NullTest, Relabel, Truth, bare
 
-__all__ = ["NUMBERS", "WHOLE", "WIDENING", "Judge", "unwidened"]
+__all__ = ["NUMBERS", "SAME", "WHOLE", "WIDENING", "Judge", "unwidened"]
 
 WHOLE = {"int2", "int4", "int8"}
 NUMBERS = {"float8", "numeric", *WHOLE}
@@ -32,6 +33,8 @@ _COMPARISONS = {"=", "<>", "<", "<=", ">", ">="}
 #: what PostgreSQL puts around a number that range or a comparison takes in another type; none of them falls where its argument rises
 WIDENING = {"pg_catalog.int8(int4)", "pg_catalog.numeric(int4)", "pg_catalog.numeric(int8)", "pg_catalog.float8(int4)",
              "pg_catalog.float8(int8)", "pg_catalog.float8(numeric)"}
+#: casts of whole numbers to types that have each of them
+SAME = {"pg_catalog.int8(int4)", "pg_catalog.numeric(int4)", "pg_catalog.numeric(int8)", "pg_catalog.float8(int4)"}
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?")
 
 
@@ -76,6 +79,9 @@ class Judge:
                 return _choice(expr, [self.facts(arm) for arm in expr.args])
             case Call(fn="pg_catalog.int4(boolean)") if not self.facts(expr.args[0]).nullable:
                 return Facts(expr.type, nullable=False, low=Fraction(0), high=Fraction(1))
+            case Call() if expr.fn in SAME:
+                known = self.facts(expr.args[0])
+                return Facts(expr.type, nullable=known.nullable, low=known.low, high=known.high, grid=known.grid)
             case NullTest() | Truth() | DistinctFrom():
                 return Facts(expr.type, nullable=False)
             case Logic() | AnyOf():

@@ -8,6 +8,7 @@ from typing import Any
 
 from privid.errors import NoRule, PrividError, RawRows
 
+from .conversions import explicit
 from .tree import (
     AggRef,
     Aggregate,
@@ -46,7 +47,7 @@ from .tree import (
     position,
 )
 
-__all__ = ["MAX_DEPTH", "MAX_NODES", "parse_select"]
+__all__ = ["MAX_DEPTH", "MAX_LITERAL", "MAX_NODES", "MAX_ROW", "parse_select"]
 
 #: nesting that no person writes; a deeper tree would only exhaust the reader's stack
 MAX_DEPTH = 150
@@ -54,6 +55,11 @@ MAX_DEPTH = 150
 MAX_NODES = 100_000
 #: of a number that comes with a public row; sums of larger ones could overflow
 MAX_DIGITS = 330
+#: bytes of a constant: how long a call takes, and how deep it goes, grows with its arguments
+MAX_LITERAL = 8192
+#: bytes of a public row, with as much as a value of one size can take for each of its columns. It fits into a page of PostgreSQL, which
+#: keeps it as it is: what is compressed or lies elsewhere is made anew for every call
+MAX_ROW, _VALUE = 8000, 24
 _LOGIC: dict[str, LogicKind] = {"and": "and", "or": "or", "not": "not"}
 _CHOICES: dict[str, ChoiceKind] = {"coalesce": "coalesce", "greatest": "greatest", "least": "least"}
 
@@ -139,6 +145,12 @@ class _Reader:
         if any(len(row[place] or "") > MAX_DIGITS for place, column in enumerate(columns) if column.type == "numeric" for row in rows):
             raise NoRule(f'a number of "{body.get("alias", "")}" has too many digits', detail=f"At most {MAX_DIGITS} are computed with.",
                          hint="Round it, or cast it to double precision.")
+        for row in rows:
+            if (bytes_ := sum(len((text or "").encode(errors="replace")) + _VALUE for text in row)) > MAX_ROW:
+                raise NoRule(f'a row of "{body.get("alias", "")}" has {bytes_} bytes, but at most {MAX_ROW} are computed with',
+                             detail="The columns that the statement uses count. How long a release takes grows with their texts.",
+                             hint="Shorten the text in a table of your own, for example CREATE TABLE short AS SELECT key, "
+                                  "left(description, 1000) AS description FROM long.")
         return FromPublic(_int(body["rel"]), str(body.get("alias", "")), columns, rows)
 
     def source(self, value: Any, depth: int) -> FromItem:
@@ -219,7 +231,12 @@ class _Reader:
 
     def const(self, value: Any, depth: int, loc: int) -> Expr:
         body = self.fields(value, ("e", "type", "value"), ("loc",))
-        return Const(type=_text(body["type"]), value=None if body["value"] is None else _text(body["value"]), loc=loc)
+        text = None if body["value"] is None else _text(body["value"])
+        if text is not None and len(text) * 4 > MAX_LITERAL and (bytes_ := len(text.encode(errors="replace"))) > MAX_LITERAL:
+            raise NoRule(f"a constant has {bytes_} bytes, but at most {MAX_LITERAL} are computed with", position=position(loc),
+                         detail="How long a release takes grows with its texts.",
+                         hint="Write a shorter one, for example left('...', 1000).")
+        return Const(type=_text(body["type"]), value=text, loc=loc)
 
     def call(self, value: Any, depth: int, loc: int) -> Expr:
         body = self.fields(value, ("e", "type", "fn", "args"), ("op", "loc"))
@@ -296,8 +313,8 @@ _KINDS: dict[str, Callable[[_Reader, Any, int, int], Expr]] = {
 
 
 def parse_select(value: Any) -> Select:
-    """The "select" of a request."""
-    return _Reader().select(value, 0)
+    """The "select" of a request, with every conversion in it."""
+    return explicit(_Reader().select(value, 0))
 
 
 def _listed(below: FromSubquery) -> FromPublic | None:

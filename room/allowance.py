@@ -33,6 +33,8 @@ SAFETY = 4
 LATENCY = 40_000_000
 #: a transaction in a fresh session; nanoseconds
 _SESSION = 2_500_000
+#: bytes that a row's expressions make, for which what is kept free in any case has room (space.py)
+_SMALL = 1 << 20
 
 
 class Bound(NamedTuple):
@@ -62,7 +64,8 @@ def bound(select: Select, columns: Sequence[Collected], tables: Sequence[Table],
     declared = sum(len(table.columns) for table in tables if table.index in statement.scanned)
     cost += _SESSION + making(len(statement.scanned) + len(labels), declared, sum(labels.values()))
     seconds = Fraction(SAFETY * cost + LATENCY, 1_000_000_000)
-    return Bound(seconds, statement.memory, statement.files)
+    memory = statement.memory + max(0, statement.values.memory - _SMALL)
+    return Bound(seconds, memory, statement.files)
 
 
 def _labels(tables: Sequence[Table], statement: Statement) -> Mapping[str, int]:

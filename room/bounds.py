@@ -27,6 +27,7 @@ from privid.model import Collect, Collected
 
 from .aggregates import adding, aggregate, binned
 from .calls import NODE, call
+from .lengths import held
 from .relations import (
     arranging,
     grouping,
@@ -189,6 +190,7 @@ class Statement(Sources):
                 [size],
             )
         ending = aggregate(agg, sizes, below.rows, self.room)
+        self.values.memory += 2 * held(sizes, ending.size)  # what a mechanism makes of them, and the result
         self.cost += below.rows * (step + ending.step) + groups * ending.end
         if agg.distinct:
             wide = sum(size.bytes for size in sizes)
@@ -231,11 +233,12 @@ class Statement(Sources):
         kept = min(found.rows, sum(_constant(part) for part in (query.limit, query.offset)))
         self.cost += found.rows * sum(value.cost + printing(value.size) for value in columns)
         wide = sum(size.bytes for size in (*sizes, *(value.size for value in columns)))
+        self.values.memory += sum(held([value.size], text) for value, text in zip(columns, texts, strict=True))
         self.cost += limiting(found.rows, kept, sizes, wide, self.room)
         self.occupy(sort_space(found.rows, wide, self.room))
         # no condition passes a limit, and its columns are there
         shown = {
-            place: value._replace(cost=NODE, nodes=1, distinct=min(value.distinct, kept + 1))
+            place: value._replace(cost=NODE, nodes=1, memory=0, distinct=min(value.distinct, kept + 1))
             for place, value in found.columns.items()
         }
         return Relation(kept, kept, shown, found.keys)
@@ -252,6 +255,7 @@ class Statement(Sources):
                 min(a.distinct + b.distinct, MANY),
                 max(a.nodes, b.nodes),
                 a.listed and b.listed,
+                max(a.memory, b.memory),
             )
             for a, b in zip(*listed, strict=True)
         ]

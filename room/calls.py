@@ -228,7 +228,7 @@ def _texts() -> dict[str, Cost]:
         f"{name}(text)": _linear(60, 5) for name in ("length", "char_length", "character_length")
     }
     found |= {
-        "octet_length(text)": _fixed(20),
+        "octet_length(text)": _linear(20, 1),
         "text(boolean)": _fixed(60),
         "int4(boolean)": _fixed(20),
         "width_bucket(float8,float8,float8,int4)": _fixed(60),
@@ -246,18 +246,23 @@ def _texts() -> dict[str, Cost]:
         f"{name}(text,text)": _ilike for name in ("~~*", "!~~*")}
 
 
+def _named(base: int) -> Cost:
+    """A unit or a time zone, which is copied and looked up in small letters."""
+    return lambda sizes, args, room: base + 4 * sum(s.chars + s.bytes for s in sizes if s.chars)
+
+
 def _moments() -> dict[str, Cost]:
     """Arithmetic and parts of moments; a time zone is looked up in a table, a unit in another."""
     found: dict[str, Cost] = {
-        f"{name}(text,{t})": _fixed(500) for name, t in product(("extract", "date_part"), _TIMES)
+        f"{name}(text,{t})": _named(500) for name, t in product(("extract", "date_part"), _TIMES)
     }
     found |= {
-        f"date_trunc(text,{t})": _fixed(130) for t in ("timestamptz", "timestamp", "interval")
+        f"date_trunc(text,{t})": _named(130) for t in ("timestamptz", "timestamp", "interval")
     }
-    found["date_trunc(text,timestamptz,text)"] = _fixed(500)
+    found["date_trunc(text,timestamptz,text)"] = _named(500)
     found |= {f"date_bin(interval,{t},{t})": _fixed(60) for t in ("timestamptz", "timestamp")}
     found |= {
-        f"timezone({zone},{t})": _fixed(500)
+        f"timezone({zone},{t})": _named(500)
         for zone, t in product(("text", "interval"), ("timestamptz", "timestamp"))
     }
     found |= {f"to_char({t},text)": _formatted for t in ("timestamptz", "timestamp", "numeric")}

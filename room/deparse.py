@@ -21,6 +21,8 @@ from .writers import Names, type_of, unreadable
 
 __all__ = ["Enums", "Inner", "enum_ddl", "inner_query", "public_ddl", "table_ddl"]
 
+#: bytes up to which a row stays as it is, neither compressed nor elsewhere: calls then read it where it lies (calculus/reader.py, MAX_ROW)
+_TARGET = 8160
 #: by the type's name in the request: its name in the room, its labels
 Enums = Mapping[str, tuple[str, tuple[str, ...]]]
 
@@ -69,7 +71,7 @@ def public_ddl(public: FromPublic, name: str, enums: Enums) -> str:
     types = [c.type if c.type in TYPES or c.type in enums else "text" for c in public.columns]
     columns = ", ".join(f"c{column.number} {_type(type_, enums)}"
                         for column, type_ in zip(public.columns, types, strict=True))
-    return f"CREATE TABLE pg_temp.{name} ({columns})"
+    return f"CREATE TABLE pg_temp.{name} ({columns}) WITH (toast_tuple_target = {_TARGET})"
 
 
 def _type(type_: str, enums: Enums) -> str:

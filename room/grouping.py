@@ -5,20 +5,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from privid.calculus.conversions import converted
 from privid.calculus.deparse import Sql, collated, literal
 from privid.calculus.facts import unwidened
 from privid.calculus.functions import names
-from privid.calculus.tree import Aggregate, Const, Expr, Group
-from privid.calculus.twins import AGGREGATES, SCHEMA, TWINS
+from privid.calculus.tree import AggRef, Aggregate, Call, Const, Expr, Group
+from privid.calculus.twins import AGGREGATES
 from privid.errors import NoRule
 from privid.model import Collect, Collected
 
-from .writers import Column, Rows, converted, unreadable
+from .writers import Column, Groups, Rows, unreadable
 
 __all__ = ["Grouping", "refuse_width"]
 
 #: of a level. PostgreSQL would have 1600, but takes the square of their number to compare and to plan them
 MAX_COLUMNS = 100
+_RANGE = "privid.range(float8,float8,float8)"
+_TIMES = "pg_catalog.*(numeric,numeric)"
 
 
 class Grouping:
@@ -69,21 +72,21 @@ class Grouping:
             raise unreadable("parts of an aggregate that has none are asked for")
         # of a quantile the first argument is the fraction
         arg = self._argument(unwidened(agg.args[-1]) if column.what is Collect.BINS else agg.args[0])
+        # what a mechanism makes of it, as a tree: its rule has seen to it that the value has bounds, and is never NULL
+        made, over = AggRef(type=arg.type, index=0, loc=agg.loc), Groups(self.rows.names, (), (arg,))
+        value: Expr = made
         if column.low is not None and column.high is not None:
-            number = converted(arg, "float8")
-            low, high = (self.rows.write(Const(type="float8", value=bound)).text
-                         for bound in (column.low, column.high))
-            ranged = f"{SCHEMA}.range({number.text}, {low}, {high})"
-            arg = Column(ranged, "numeric", number.steps + 3)
+            bounds = (Const(type="float8", value=bound) for bound in (column.low, column.high))
+            value = Call(type="numeric", fn=_RANGE, args=(converted(made, "float8"), *bounds))
         if column.what is Collect.COUNT:
-            counted = f'pg_catalog."count"({collated(arg.text, arg.type)})'
-            return self._filtered(counted, agg, "int8", 1 + arg.steps)
-        exact = converted(arg, "numeric")
+            counted = over.write(value)
+            return self._filtered(f'pg_catalog."count"({counted.text})', agg, "int8", 1 + counted.steps)
+        value = converted(value, "numeric")
+        if column.what is Collect.SQUARES:
+            value = Call(type="numeric", fn=_TIMES, args=(value, value))
+        exact = over.write(value)
         if column.what is Collect.BINS:
             exact = _power(exact, column)
-        if column.what is Collect.SQUARES:
-            twin = TWINS["pg_catalog.*(numeric,numeric)"]
-            exact = Sql(f"{twin}({exact.text}, {exact.text})", 2 * exact.steps + 1)
         return self._filtered(f'pg_catalog."sum"({exact.text})', agg, "numeric", 1 + exact.steps)
 
     def _filtered(self, text: str, agg: Aggregate, type_: str, steps: int) -> Column:

@@ -32,7 +32,7 @@ from privid.errors import NoRule
 from privid.model import Collected
 
 from .grouping import Grouping, refuse_width
-from .writers import Column, Groups, Names, Rows, Scope, converted, type_of, unreadable
+from .writers import Column, Groups, Names, Rows, Scope, of_type, type_of, unreadable
 
 __all__ = ["Level", "Levels"]
 
@@ -150,7 +150,7 @@ class Levels:
             shown = []
             for place, (column, wanted) in enumerate(zip(side.columns, query.columns, strict=True)):
                 own = Column(f"s.{column.text}", column.type, column.steps)
-                sql = converted(own, wanted.type)
+                sql = of_type(own, wanted.type)
                 steps[place] = max(steps[place], sql.steps)
                 shown.append(f"{sql.text} AS {column.text}")
                 self.steps += sql.steps

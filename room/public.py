@@ -69,7 +69,7 @@ def load(conn: Connection, name: str, columns: Sequence[ColumnType], rows: Seque
         enums = make_enums(conn, columns)
     table = sql.Identifier("pg_temp", name)
     defined = [sql.SQL("{} {}").format(sql.Identifier(f"c{n}"), type_of(column, enums)) for n, column in enumerate(columns, 1)]
-    conn.execute(sql.SQL("CREATE TEMPORARY TABLE {} ({})").format(table, sql.SQL(", ").join(defined)))
+    conn.execute(sql.SQL("CREATE TEMPORARY TABLE {} ({}) WITH (toast_tuple_target = 8160)").format(table, sql.SQL(", ").join(defined)))
     if any(len(row) != len(columns) for row in rows):
         raise InvalidValue(f"a public row does not have {len(columns)} values")
     copy_rows(conn, name, rows)

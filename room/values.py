@@ -21,8 +21,9 @@ from privid.calculus.tree import (
 from privid.errors import NoRule
 
 from .calls import NODE, call, compare, hashed
+from .lengths import check_sizes, held
 from .premises import Room
-from .sizes import Size, fixed, join_sizes, of_literal, result
+from .sizes import EMPTY, Size, fixed, join_sizes, of_literal, result
 
 __all__ = ["MANY", "Scope", "Value", "Values"]
 
@@ -38,6 +39,7 @@ class Value(NamedTuple):
     distinct: int = MANY  # different values, NULL among them
     nodes: int = 1  # expressions that it stands for
     listed: bool = False  # its values are labels or truth values, whose hashes nobody chooses
+    memory: int = 0  # bytes that calls have made until the row is done
 
 
 #: columns of a level's relations, by relation and number
@@ -51,6 +53,8 @@ class Values:
         self.room = room
         self.nodes = 0
         self.items = 0
+        #: bytes that one row's expressions make, all levels being evaluated at once
+        self.memory = 0
         #: does PostgreSQL make hash tables of the lists that it meets?
         self.looked_up = True
 
@@ -59,6 +63,7 @@ class Values:
     ) -> Value:
         found = self._value(expr, scope, groups, aggs)
         self.nodes += found.nodes
+        self.memory += found.memory
         return found
 
     def _value(
@@ -72,7 +77,7 @@ class Values:
             return self._any_of(expr, scope, groups, aggs)
         args = [self._value(arg, scope, groups, aggs) for arg in expr.args]
         sizes = [arg.size for arg in args]
-        cost, nodes, distinct = NODE, 1, 2
+        cost, nodes, distinct, memory = NODE, 1, 2, sum(arg.memory for arg in args)
         for arg in args:
             cost, nodes, distinct = (
                 cost + arg.cost,
@@ -82,23 +87,26 @@ class Values:
         match expr:
             case Call(fn=fn):
                 cost += call(fn, sizes, expr.args, self.room, expr.loc)
-                return Value(result(fn, expr.type, sizes, expr.args), cost, distinct, nodes)
+                made = result(fn, expr.type, sizes, expr.args)
+                check_sizes(expr, sizes, made)
+                return Value(made, cost, distinct, nodes, memory=memory + held(sizes, made))
             case DistinctFrom(fn=fn):
                 # NOT COALESCE(a = b, a IS NULL AND b IS NULL): both are written twice
                 cost = 2 * cost + call(fn, sizes, expr.args, self.room, expr.loc) + 4 * NODE
-                return Value(fixed("boolean"), cost, 3, 2 * nodes + 4, True)
+                return Value(fixed("boolean"), cost, 3, 2 * nodes + 4, True, 2 * memory + held(sizes, EMPTY))
             case NullIf(fn=fn):
                 # CASE WHEN a = b THEN NULL ELSE a END
                 cost += args[0].cost + call(fn, sizes, expr.args, self.room, expr.loc) + 2 * NODE
-                return Value(sizes[0], cost, distinct, nodes + args[0].nodes + 2, args[0].listed)
+                return Value(sizes[0], cost, distinct, nodes + args[0].nodes + 2, args[0].listed,
+                             memory + args[0].memory + held(sizes, EMPTY))
         if expr.type == "boolean":
-            return Value(fixed("boolean"), cost, 3, nodes, True)
+            return Value(fixed("boolean"), cost, 3, nodes, True, memory)
         # CASE, COALESCE, GREATEST, LEAST and casts that change nothing: one of the arguments
         listed = all(arg.listed for arg in args)
         widest = join_sizes(sizes)
         if isinstance(expr, Choice) and expr.kind != "coalesce":
             cost += len(args) * compare(widest, widest, self.room)
-        return Value(widest, cost, distinct, nodes, listed)
+        return Value(widest, cost, distinct, nodes, listed, memory)
 
     def _reference(
         self,
@@ -129,7 +137,7 @@ class Values:
         cost, nodes = found.cost + 2 * NODE, found.nodes + 1
         if not items:
             return Value(fixed("boolean"), cost, 1, nodes, True)
-        sizes = []
+        sizes, memory = [], found.memory
         constant = True
         for item in items:
             if isinstance(item, Const):
@@ -137,6 +145,7 @@ class Values:
             else:
                 other = self._value(item, scope, groups, aggs)
                 cost, nodes, constant = cost + other.cost, nodes + other.nodes, False
+                memory += other.memory
                 sizes.append(other.size)
         self.items += len(items)
         # each by itself: what a pattern costs follows from the pattern, and not from the first one
@@ -147,7 +156,10 @@ class Values:
         if len(items) > _LISTED and constant and self._looks_up(expr, found):
             compared = [max(compared)] * _LISTED
             cost += hashed(found.size)
-        return Value(fixed("boolean"), cost + sum(compared), 3, nodes, True)
+        for size, item in zip(sizes, items, strict=True):
+            check_sizes(AnyOf(type=expr.type, fn=expr.fn, all=expr.all, args=(subject, item), loc=expr.loc), [found.size, size], EMPTY)
+        memory += sum(held([found.size, size], EMPTY) for size in sizes)
+        return Value(fixed("boolean"), cost + sum(compared), 3, nodes, True, memory)
 
     def _looks_up(self, expr: AnyOf, subject: Value) -> bool:
         """Equality with constants is a look into a hash table, where both types have one hash

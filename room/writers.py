@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import TypeAlias
 
 from privid.calculus.deparse import Sql, Writer, collated
@@ -20,15 +19,11 @@ from privid.calculus.tree import (
     Query,
     SetOperation,
 )
-from privid.calculus.twins import TWINS
 from privid.errors import NoRule
 from privid.model import Column as TableColumn
 from privid.model import Table
 
-__all__ = ["Column", "Groups", "Names", "Rows", "Scope", "converted", "type_of", "unreadable"]
-
-#: numbers beyond this would overflow type numeric after few steps (fdw/total.c, MAX_NUMERIC)
-_MODEST = Decimal("1e300")
+__all__ = ["Column", "Groups", "Names", "Rows", "Scope", "of_type", "type_of", "unreadable"]
 
 
 @dataclass(frozen=True)
@@ -140,32 +135,11 @@ class Groups(_Room):
         return Sql(known[ref.index].text, known[ref.index].steps)
 
 
-_WHOLE = ("int2", "int4", "int8")
-#: conversions that cannot raise, by what is called for them
-_CONVERSIONS = {
-    **{(of, to): f'pg_catalog."{to}"' for place, of in enumerate(_WHOLE)
-       for to in (*_WHOLE[place + 1:], "numeric", "float8")},
-    ("float8", "numeric"): 'pg_catalog."numeric"', ("float4", "float8"): 'pg_catalog."float8"',
-    ("numeric", "float8"): TWINS["pg_catalog.float8(numeric)"],
-    ("bpchar", "text"): 'pg_catalog."text"',
-}
-#: types that are one but for their name
-_ALIKE = {"text", "varchar"}
-
-
-def converted(column: Column, to: str) -> Sql:
-    """A column as another type."""
-    text = collated(column.text, column.type)
-    if column.type == to:
-        return Sql(text, column.steps)
-    if {column.type, to} == _ALIKE:
-        return Sql(collated(f"{text}::pg_catalog.{to}", to), column.steps + 1)
-    function = _CONVERSIONS.get((column.type, to))
-    if function is None:
-        raise NoRule(f"conversion from {column.type} to {to} has no rule",
-                     detail="It could raise an error on some value.",
-                     hint="Write the cast that is meant, where privid.allowed_calls lists it.")
-    return Sql(f"{function}({text})", column.steps + 1)
+def of_type(column: Column, wanted: str) -> Sql:
+    """A column where a type is wanted. Nothing is converted here: conversions are in the tree that was judged (calculus/conversions.py)."""
+    if column.type != wanted:
+        raise TypeError(f"a column of type {column.type} was judged where one of type {wanted} is written")
+    return Sql(collated(column.text, column.type), column.steps)
 
 
 def unreadable(why: str) -> NoRule:

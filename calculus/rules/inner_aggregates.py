@@ -22,6 +22,7 @@ __all__ = ["RULE", "describe", "increments", "ups"]
 RULE = "aggregate of groups"
 _ZERO, _ONE = Fraction(0), Fraction(1)
 _EXTREMES = {"min", "max"}
+_LARGEST = 10 ** 300
 #: of values of an exact type alone
 _EXACT = {"sum", "avg", "variance", "var_pop", "var_samp", "stddev", "stddev_pop", "stddev_samp"}
 
@@ -126,12 +127,18 @@ def _of_key(expr: Expr, below: Certificate) -> bool:
     return below.key is not None and columns_of(expr) <= below.key
 
 
+def _has_double(value: Facts, below: AnyRelation) -> bool:
+    """Whether every sum of the values is far from the largest number of double precision."""
+    return value.high is not None and value.high * max(1, below.rows) <= _LARGEST
+
+
 def _rises(agg: Aggregate, below: AnyRelation, scope: Scope, monotone: bool) -> bool:
     """Whether the aggregate of a group that stays does not fall."""
     name = names(agg.name)[1]
     value = scope.facts(agg.args[0]) if agg.args else None
-    # an unbounded value may be NaN, which is the largest of all and for range the least; a sum of bounded ones is far from every overflow
-    positive = value is not None and value.low is not None and value.low >= 0
+    # an unbounded value may be NaN, which is the largest of all and for range the least; a sum that double precision does not have is NULL
+    # for whatever takes it so
+    positive = value is not None and value.low is not None and value.low >= 0 and _has_double(value, below)
     bounded = value is not None and value.low is not None
     if monotone:
         return name == "count" or (name == "max" and bounded) or (name == "sum" and positive and not agg.distinct)

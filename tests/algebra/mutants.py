@@ -97,6 +97,14 @@ def _sums_of_groups(patch: pytest.MonkeyPatch) -> None:
     _facts(cast)(patch)
 
 
+def _conversions_unseen(judge: Judge, expr: Expr, found: Facts) -> Facts:
+    """What a conversion gives has the bounds of its argument, and is NULL only where it is."""
+    if isinstance(expr, Call) and expr.fn in ("pg_catalog.float8(numeric)", "pg_catalog.float8(int8)", "pg_catalog.numeric(float8)"):
+        known = judge.facts(expr.args[0])
+        return Facts(expr.type, nullable=known.nullable, low=known.low, high=known.high, grid=known.grid)
+    return found
+
+
 def _conditions_ignored(patch: pytest.MonkeyPatch) -> None:
     right = lookup.certify
 
@@ -134,6 +142,7 @@ MUTANTS = [
     Mutant("C4: the row of NULLs of a key without a match", lambda patch: patch.setattr(listing, "_sees_matches", lambda *_: True)),
     Mutant("C5: whole division with the bounds of exact division", _whole_division),
     Mutant("C6: sums of groups in float8", _sums_of_groups),
+    Mutant("a conversion gives NULL, and is said not to", _facts(_conversions_unseen)),
     Mutant("C7: equal is not alike", lambda patch: patch.setattr(privid.calculus, "alike", lambda select: select)),
     Mutant("S12: the order of keys follows the inner plan", _keys_as_they_come, everywhere=True),
 ]

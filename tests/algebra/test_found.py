@@ -24,6 +24,12 @@ FOUND = {
               "FROM (VALUES ('-Infinity'::float8), (0)) AS k(key) LEFT JOIN @n1@ q ON "
               "(CASE WHEN q.red THEN '-Infinity'::float8 ELSE 0 END) = k.key",
               frozenset(), 0),
+    "a conversion of one side of UNION ALL that gives NULL":
+        Query("", (), (Agg("count", "x"),), "FROM (SELECT CASE WHEN plate = 'A' THEN 'NaN'::numeric ELSE 0 END AS x FROM @n3@ q UNION ALL "
+              "SELECT v FROM @n3@ q) q", frozenset(), 1),
+    "such a conversion above rows that are compared":
+        Query("", (), (Agg("count", "x"),), "FROM ((SELECT CASE WHEN plate = 'A' THEN 'NaN'::numeric ELSE 0 END AS x FROM @n3@ q "
+              "LIMIT 40) UNION ALL SELECT v FROM @n3@ q) q", frozenset(), 1),
     "an argmax by a column that groups may change":
         Query("", ("k",), (Agg("count"),), "FROM (SELECT plate, max(v) > 5 AS k FROM @n1@ q GROUP BY plate) q", frozenset(), 1, True),
 }

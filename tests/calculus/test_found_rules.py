@@ -90,6 +90,26 @@ OF_ONE_SIDE = (
     "a.plate = b.other AND a.v = b.v GROUP BY 1, 2) q",
 )
 
+#: constants and public texts with which a call recurses, holds memory or takes time for the rows alone that have them
+LONG = (
+    "SELECT count(*) FROM n1 WHERE ((CASE WHEN plate = 'A' THEN repeat('a', 40000) ELSE '' END) LIKE repeat('%a', 40000)) IS NOT TRUE",
+    "SELECT count(*) FROM n1 WHERE plate LIKE repeat('%a', 4097)",
+    "SELECT count(*) FROM n1 LEFT JOIN (VALUES ('A', repeat('a', 1000000)), ('Z', '')) p(key, b) ON plate = key WHERE right(b, -1) = 'x'",
+    """SELECT count(*) FROM n1 LEFT JOIN (VALUES ('A', repeat('a', 1000000)), ('Z', '')) p(key, b) ON plate = key
+    WHERE (pg_catalog."extract"(b, chunk - timestamptz '2000-01-01 00:00:00+00') = 1) IS NOT TRUE""",
+    """SELECT count(*) FROM n1 WHERE pg_catalog."extract"(plate, chunk - timestamptz '2000-01-01 00:00:00+00') = 1""",
+    "SELECT count(*) FROM n1 WHERE pg_catalog.date_trunc(CASE WHEN chunk > '2026-03-01 06:00:02+00' THEN 'hour' ELSE 'day' END, chunk) "
+    "= chunk",
+    "SELECT count(*) FROM n1 WHERE upper(upper(upper(upper(upper(upper(plate)))))) = 'A'",
+)
+
+#: from first to last seen, of times that are not those of chunks: too far apart they have no difference
+_FAR = """CASE WHEN chunk < timestamptz '2026-03-01 06:00:02+00' THEN timestamptz '4714-11-24 00:00:00+00 BC'
+    WHEN chunk < timestamptz '2026-03-01 06:00:03+00' THEN timestamptz '2000-01-01 00:00:00+00'
+    ELSE timestamptz '294276-12-31 23:59:59+00' END"""
+_SPAN = "SELECT plate, extract(epoch FROM max(t) - min(t)) AS span FROM (SELECT DISTINCT plate, {} AS t FROM n1) u GROUP BY plate"
+SPANS = (f"SELECT sum(range(span::float8, 0, 10)) FROM ({_SPAN}) g", f"SELECT count(*) FROM ({_SPAN}) g WHERE span > 5")
+
 
 @pytest.fixture(scope="module")
 def stand(stack: Any) -> Iterator[Stand]:
@@ -107,9 +127,19 @@ def scale(stand: Stand, statement: str) -> Fraction | None:
         return None
 
 
-@pytest.mark.parametrize("statement", (*DROPPED, *UNTRIED, *LISTED_OVER, *OUTER_BELOW, *NULLS_COUNT, *OF_ONE_SIDE))
+@pytest.mark.parametrize("statement", (*DROPPED, *UNTRIED, *LONG, *LISTED_OVER, *OUTER_BELOW, *NULLS_COUNT, *OF_ONE_SIDE))
 def test_it_is_refused(stand: Stand, statement: str) -> None:
     assert scale(stand, statement) is None
+
+
+@pytest.mark.parametrize("statement", SPANS)
+def test_a_span_of_times_that_are_not_those_of_chunks_may_fall(stand: Stand, statement: str) -> None:
+    """Twice the noise of a span of chunks, which only grows."""
+    near = scale(stand, statement.format("chunk"))
+    assert near is not None
+    for time in (_FAR, "date_trunc('second', chunk)", "chunk + interval '1 day'", "timestamptz 'infinity'"):
+        far = scale(stand, statement.format(time))
+        assert far is None or far == 2 * near, time
 
 
 def test_where_above_an_outer_join_counts_for_both_sides(stand: Stand) -> None:

@@ -182,8 +182,12 @@ LEVELS = (
     "SELECT w.plate::text, sum(w.price), min(w.at) FROM words w LEFT JOIN @n2@ t ON t.plate = w.plate GROUP BY 1",
     "SELECT a, count(*) FROM (SELECT w.plate AS a FROM words w JOIN @n2@ t ON t.plate = w.plate UNION ALL "
     "SELECT plate FROM @n1@) q GROUP BY 1",
-    "SELECT a, count(*) FROM (SELECT w.small AS a FROM words w JOIN @n2@ t ON t.plate = w.plate UNION ALL "
+    "SELECT a, count(*) FROM (SELECT w.price AS a FROM words w JOIN @n2@ t ON t.plate = w.plate UNION ALL "
     "SELECT v FROM @n1@) q GROUP BY 1",
+    "SELECT a, count(*) FROM ((SELECT length(plate) AS a FROM @n2@ EXCEPT SELECT 2) UNION ALL SELECT count(*) FROM @r1@ UNION ALL "
+    "SELECT v FROM @n1@) q GROUP BY 1",
+    "SELECT a, count(*) FROM ((SELECT DISTINCT length(plate) AS a FROM @n2@ ORDER BY 1 LIMIT 2) INTERSECT SELECT v::numeric FROM @r1@) q "
+    "GROUP BY 1",
 )
 
 

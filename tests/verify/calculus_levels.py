@@ -324,7 +324,8 @@ class Levels:
                      f"LIMIT {self.rng.choice((1, 2, 3, 5, 8))}{offset}", tuple(kept), below.forms | {"limit"})
 
     def combined(self, depth: int) -> Level:
-        """UNION, INTERSECT, EXCEPT, with and without ALL, of relations with columns of the same types."""
+        """UNION, INTERSECT, EXCEPT, with and without ALL, of relations with columns of the same types; or of numbers of several types,
+        which PostgreSQL converts."""
         word = self.seldom(("UNION ALL", "UNION ALL", "UNION", "INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL"), "set operation")
         sides = [self.relation(self.rng.randrange(depth)) for _ in range(2 if word != "UNION ALL" else self.rng.choice((2, 2, 3)))]
         if self.chance(0.25):  # one relation against itself, with other conditions or columns
@@ -336,11 +337,16 @@ class Levels:
         literal, names = self.chance(0.25), [self.name("u") for _ in types]
         selects, trusted, declared, alike = list[str](), [True for _ in types], [False for _ in types], self.chance(0.6)
         picks: dict[str, Column] = {}
+        mixed = self.chance(0.3)
         for i, side in enumerate(sides):
             chosen = [picks[t] if alike and picks.get(t) in side.cols else self.rng.choice(side.of(t)) for t in types]
             picks = dict(zip(types, chosen, strict=True))
             declared = [c.declared or known for c, known in zip(chosen, declared, strict=True)]
             trusted = [a and c.trusted for a, c in zip(trusted, chosen, strict=True)]
+            if mixed and types[0] in NUMBERS:
+                kind = self.rng.choice(NUMBERS)
+                chosen[0], trusted[0] = Column(self.value(kind, side.cols), kind, False), False
+                types[0] = min(types[0], kind, key=NUMBERS.index)
             shown = [f"{c.text} AS {name}" for c, name in zip(chosen, names, strict=True)]
             shown += [f"'{'abc'[i]}' AS side"] if literal else []
             selects.append(f"SELECT {', '.join(shown)} FROM {self.source(side, 'q')}{self.where(side, 0.2)}")
