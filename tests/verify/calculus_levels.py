@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from math import sqrt
 
 from .calculus_grammar import Agg, Query
+from .calculus_shapes import Shapes
 from .calculus_tape import Tape, production
 from .calculus_typed import NUMBERS, TEXTS, Column, Typed
 from .calculus_world import KIND, PLATES, TABLES
@@ -55,7 +56,7 @@ class Levels:
 
     def __init__(self, rng: Tape, calls: Calls) -> None:
         self.rng, self.calls = rng, calls
-        self.typed = Typed(rng, calls)
+        self.typed, self.shapes = Typed(rng, calls), Shapes(rng)
         self.numbered, self.ctes = 0, list[str]()
         #: the release reads a table itself
         self.plain = True
@@ -472,6 +473,8 @@ class Levels:
     def release(self) -> Query:
         """A whole statement."""
         self.numbered, self.ctes, self.typed.used, self.typed.place, self.above = 0, [], [], "release", "release"
+        if self.chance(0.2):
+            return self.shape()
         self.simple = self.chance(0.5)
         below = self.relation(self.rng.choice((0, 1, 1, 2, 2, 2, 3)))
         self.plain, self.below = below.sql.startswith("@"), below.top
@@ -495,6 +498,11 @@ class Levels:
             forms.add("argmax")
         head = f"WITH {', '.join(self.ctes)} " if self.ctes else ""
         return Query(head, tuple(dict.fromkeys(keys)), aggs, body + where, frozenset(forms), 0, argmax)
+
+    @production("shape")
+    def shape(self) -> Query:
+        """A small statement of joins, lists and scans alone."""
+        return self.shapes.draw()
 
     def _declared(self, cols: Sequence[Column], conditions: list[str], kind: str) -> str:
         """An untrusted key, with a list of what it may be, or of a type that says so."""

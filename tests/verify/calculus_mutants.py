@@ -35,7 +35,7 @@ from .calculus_world import CAMERAS, TABLES, Pair
 __all__ = ["ALL", "Hunt", "main"]
 
 #: rounds where some version claims otherwise than the calculus
-_LONGER = 6
+_LONGER = 14
 
 ALL: Sequence[Mutant] = (*MUTANTS, *(Mutant(f"{w.rule}: {w.mistake}", w.make, rows=w.rows) for w in WEAKNESSES))
 

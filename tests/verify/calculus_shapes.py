@@ -1,0 +1,111 @@
+"""Small statements in which little stands but joins, lists and scans: which of them over which, by which key, with which condition.
+
+Where every column and constant is drawn from everything there is, few statements are left whose answer an event changes by all that it may.
+These have tables below, few keys, and conditions that rows meet.
+"""
+
+from __future__ import annotations
+
+from .calculus_grammar import Agg, Query
+from .calculus_tape import Tape
+from .calculus_world import PLATES, TABLES
+
+__all__ = ["Shapes"]
+
+_JOINS = ("JOIN", "LEFT JOIN", "LEFT JOIN", "FULL JOIN")
+
+
+class Shapes:
+    """Draws such statements from a tape."""
+
+    def __init__(self, rng: Tape) -> None:
+        self.rng = rng
+
+    def chance(self, p: float) -> bool:
+        return self.rng.random() < p
+
+    def draw(self) -> Query:
+        name = self.rng.choice(("joined", "joined", "listed", "listed", "scans", "groups"))
+        keys, aggs, body = {"joined": self.joined, "listed": self.listed, "scans": self.scans, "groups": self.groups}[name]()
+        return Query("", keys, (aggs,), body, frozenset({f"shape: {name}"}), 0)
+
+    def table(self) -> str:
+        return f"@{self.rng.choice(sorted(TABLES))}@"
+
+    def condition(self, value: str) -> str:
+        """Met by some rows; by those of NULLs, or not."""
+        compared = f"{value} {self.rng.choice(('>', '<', '=', '<='))} {self.rng.choice((0, 1, 2, 5))}"
+        return self.rng.choice((f"{value} IS NULL OR {compared}", f"{value} IS NULL OR {compared}", compared, f"{value} IS NULL"))
+
+    def value(self, column: str) -> str:
+        """A number that is never NULL, between 0 and a bound."""
+        high = self.rng.choice((1, 5, 10))
+        return f"range({self.rng.choice((column, f'coalesce({column}, {high})'))}, 0, {high})"
+
+    def total(self, n: str) -> Agg:
+        return self.rng.choice((Agg("count"), Agg("count"), Agg("count", n), Agg("sum", f"range({n}, 0, {self.rng.choice((1, 3, 10))})")))
+
+    def aggregate(self, column: str) -> str:
+        return self.rng.choice(("count(*)", f"count({column})", f"max({self.value(column)})", f"min({self.value(column)})",
+                                f"sum({self.value(column)})", f"avg({self.value(column)})"))
+
+    def groups(self) -> tuple[tuple[str, ...], Agg, str]:
+        """Groups by plate, with a condition on them."""
+        having = f" HAVING count(*) {self.rng.choice(('=', '<=', '>=', '<'))} {self.rng.choice((1, 2, 3))}" if self.chance(0.6) else ""
+        below = f"SELECT plate, {self.aggregate('v')} AS n FROM {self.table()} q GROUP BY plate{having}"
+        if self.chance(0.4):
+            below = f"SELECT n FROM ({below}) q ORDER BY n{self.rng.choice(('', ' DESC'))} LIMIT {self.rng.choice((1, 5, 50))}"
+        return (), self.total("n"), f"FROM ({below}) q"
+
+    def joined(self) -> tuple[tuple[str, ...], Agg, str]:
+        kind, two = self.rng.choice(_JOINS), self.chance(0.3)
+        right = f"(SELECT plate, v, CASE WHEN red THEN plate ELSE 'z' END AS other FROM {self.table()} q)" if two else self.table()
+        on = "a.plate = b.plate AND a.plate = b.other" if two else "a.plate = b.plate"
+        sides = ("a.plate", "b.plate", "b.other") if two else ("a.plate", "b.plate")
+        key = f"coalesce({', '.join(self.rng.sample(sides, 2))})" if kind == "FULL JOIN" else "a.plate"
+        conditions = [f"({self.condition('b.v')})"] if self.chance(0.5) else []
+        third = ""
+        if self.chance(0.4):
+            if self.chance(0.5):
+                third = f" JOIN {self.table()} c ON a.plate = c.plate"
+            else:
+                conditions.append(f"a.plate IN (SELECT plate FROM {self.table()} q)")
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        joined = f"FROM {self.table()} a {kind} {right} b ON {on}{third}{where}"
+        if self.chance(0.15):
+            return (), Agg("count", key, True), joined
+        return (), self.total("n"), f"FROM (SELECT {key} AS k, {self.aggregate('b.v')} AS n {joined} GROUP BY 1) q"
+
+    def listed(self) -> tuple[tuple[str, ...], Agg, str]:
+        kinds = self.rng.choice((("x",), ("x",), ("x", "y")))
+        values = ", ".join(f"({p!r}, {self.rng.choice(kinds)!r})" for p in self.rng.sample(list(PLATES), min(4, len(PLATES))))
+        what = self.rng.choice(("one", "one", "groups", "joined", "listed"))
+        item, match, column, on = f"{self.table()} q", "q.plate", "q.v", "k.key"
+        public = f"(VALUES {values}) AS k(key, kind)"
+        if what == "groups":
+            having = self.rng.choice(("", " HAVING count(*) = 1"))
+            item = f"(SELECT plate, w, {self.aggregate('v')} AS v FROM {self.table()} q GROUP BY plate, w{having}) q"
+        elif what == "joined":
+            item = f"({self.table()} q {self.rng.choice(_JOINS[:2])} {self.table()} r ON q.plate = r.plate)"
+        elif what == "listed":
+            item, match = f"((VALUES {values}) AS l(key, kind) LEFT JOIN {item} ON q.plate = l.key)", "l.kind"
+            public = f"(VALUES {', '.join(f'({kind!r}, {kind!r})' for kind in kinds)}) AS k(key, kind)"
+        where = f" WHERE {self.condition(column)}" if self.chance(0.25) else ""
+        shown = self.rng.choice((Agg("count"), Agg("count", column), Agg("sum", self.value(column)), Agg("count", column, True)))
+        if self.chance(0.4):
+            more = "l.key IS NOT NULL AND " if what == "listed" else ""
+            shown = Agg(shown.fn, shown.arg, shown.distinct, f"{more}({self.condition(column)})")
+        body = f"FROM {public} LEFT JOIN {item} ON {match} = {on}{where}"
+        key = self.rng.choice(("k.key", "k.kind", "k.kind"))
+        if self.chance(0.3):
+            return (), self.total("n"), f"FROM (SELECT {key} AS key, {shown.sql()} AS n {body} GROUP BY 1) q"
+        return (key,), shown, body
+
+    def scans(self) -> tuple[tuple[str, ...], Agg, str]:
+        """Several scans of one table, in regions or at times that differ."""
+        site = TABLES[self.rng.choice([name for name in sorted(TABLES) if TABLES[name].regions])]
+        often, parts = self.rng.choice(site.regions), list[str]()
+        for _ in range(self.rng.choice((2, 3, 5, 8))):
+            region = often if self.chance(0.7) else self.rng.choice(site.regions)
+            parts.append(f"SELECT plate, v FROM @{site.name}@ q WHERE region = '{region}'")
+        return (), self.rng.choice((Agg("count"), Agg("sum", "range(v, 0, 10)"))), f"FROM ({' UNION ALL '.join(parts)}) q"
