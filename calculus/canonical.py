@@ -1,7 +1,8 @@
 """The text of a release without what does not matter: equal text, equal release.
 
 In it: the executable by content, the policy, the chunks that are read, the columns that the executable fills (it knows them by
-name), every expression in its normal form (normal.py), and, where a trusted column is used, the settings on which its text forms depend.
+name), every expression in its normal form (normal.py), and, where a moment is used or a LIMIT orders rows by what they print, the
+settings on which text forms depend.
 Not in it: conditions on trusted columns that chose the chunks, aliases, positions, object numbers, the statement's own text; nor epsilon,
 noise and the files that chunks come from, which the engine adds to what it compares (engine/identity.py).
 """
@@ -31,17 +32,19 @@ _SETTINGS_TYPES = {"timestamptz", "timestamp", "date", "time", "interval"}
 def canonical(relation: Any, group: Sequence[Expr], aggs: Sequence[Aggregate], answer: Mapping[str, Any],
               settings: Mapping[str, Any]) -> str:
     body = {"edition": EDITION, "relation": relation, "group": list(map(form_of_expr, group)), "aggs": list(map(form_of_aggregate, aggs))}
-    moments = any(_moments(part) for part in body.values())
+    moments = any(_prints(part) for part in body.values())
     return json.dumps({**body, "settings": {name: settings.get(name) for name in _SETTINGS} if moments else None, **answer},
                       sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
-def _moments(form: Any) -> bool:
-    """Does some expression use a value whose text depends on the session's settings?"""
+def _prints(form: Any) -> bool:
+    """Does some expression use a value whose text depends on the session's settings? LIMIT puts all columns in order by their texts."""
     if isinstance(form, list):
+        if form[:1] == ["limit"]:
+            return True
         if len(form) == 3 and form[0] in ("Col", "Const") and isinstance(form[1], list):
             return form[1][0] in _SETTINGS_TYPES
-        return any(_moments(part) for part in form)
+        return any(_prints(part) for part in form)
     return False
 
 

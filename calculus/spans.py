@@ -1,4 +1,4 @@
-"""From first to last seen: extract(epoch FROM max(t) - min(t)), also divided by a whole number, for a trusted time t.
+"""From first to last seen: extract(epoch FROM max(t) - min(t)), also divided by a whole number, for t the column chunk.
 
 As rows are added to a group the last does not come earlier and the first not later. Proof: rules/inner_aggregates.md, "Spans".
 """

@@ -37,7 +37,7 @@ def describe(agg: Aggregate, below: AnyRelation, scope: Scope, monotone: bool) -
         return Facts(agg.type, nullable=False, low=_ZERO, high=Fraction(max(1, below.rows)), grid=_ONE, motion=motion)
     value = scope.facts(agg.args[0])
     if name in _EXTREMES:
-        return replace(_among(agg, value, below), motion=motion, extreme=_extreme(agg, scope) if monotone else None)
+        return replace(_among(agg, value, below), motion=motion, extreme=_extreme(agg, below, scope) if monotone else None)
     if name not in _EXACT:
         raise NoRule(f"aggregate {show.signature(agg.name)} has no rule", position=position(agg.loc),
                      detail=f"The rule for {name} is missing.", hint="Use count, sum, avg, min, max, variance or stddev.")
@@ -115,12 +115,27 @@ def _check(agg: Aggregate, scope: Scope) -> None:
                      hint=f"Make the rows distinct in a subquery: SELECT {name}(v) FROM (SELECT DISTINCT ...) q.")
 
 
-def _extreme(agg: Aggregate, scope: Scope) -> Extreme | None:
-    """Of a trusted time, which is never NULL."""
+def _extreme(agg: Aggregate, below: Certificate, scope: Scope) -> Extreme | None:
+    """Of the column chunk itself, which is never NULL and has a difference of any two of its values."""
     value, last = bare(agg.args[0]), names(agg.name)[1] == "max"
     if agg.filter is not None or value.type != "timestamptz" or not isinstance(value, Col) or not scope.trusted(value):
         return None
-    return None if scope.facts(value).nullable else Extreme.LAST if last else Extreme.FIRST
+    if scope.facts(value).nullable or not _is_chunk(value, scope) or not _has_differences(below):
+        return None
+    return Extreme.LAST if last else Extreme.FIRST
+
+
+def _is_chunk(value: Expr, scope: Scope) -> bool:
+    """Whether it is the column chunk of every scan that rows come from, and nothing computed from it: that may be any moment, or none."""
+    cells = scope.cells(value)
+    return set(cells) == set(scope.leaves) and all(isinstance(cell := bare(one), Col) and cell.name == "chunk" for one in cells.values())
+
+
+def _has_differences(below: Certificate) -> bool:
+    """Whether the first and the last moment of all tables that are read are so near that PostgreSQL has the time between them."""
+    tables = [leaf.use.table for leaf in below.leaves]
+    ends = [table.chunk_microseconds(chunk) for table in tables for chunk in (0, max(table.grid.count - 1, 0))]
+    return bool(ends) and max(ends) - min(ends) < 1 << 62
 
 
 def _of_key(expr: Expr, below: Certificate) -> bool:

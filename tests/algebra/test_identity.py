@@ -125,6 +125,20 @@ def test_another_question_is_another_release(stand: Stand, statements: Sequence[
     assert len(set(found)) == len(statements), [s for s, one in zip(statements, found, strict=True) if found.count(one) > 1]
 
 
+@pytest.mark.parametrize("statement", ["SELECT sum(range(v, 0, 10)) FROM (SELECT * FROM n1 LIMIT 3) q",
+                                       "SELECT count(*) FROM (SELECT plate FROM n1 UNION ALL SELECT plate FROM n2 LIMIT 3) q"])
+def test_rows_that_are_put_in_order_by_what_they_print_are_others_in_another_time_zone(stand: Stand, statement: str) -> None:
+    zones, plain = ("UTC", "<AAA>0<BBB>-1,J1/0,J60/7:00:02"), "SELECT count(*) FROM n1 WHERE red"
+    found = []
+    try:
+        for zone in zones:
+            stand.claims.execute("SELECT set_config('TimeZone', %s, false)", (zone,))
+            found.append((identity(stand, statement), identity(stand, plain)))
+    finally:
+        stand.claims.execute("RESET TimeZone")
+    assert found[0][0] != found[1][0] and found[0][1] == found[1][1]
+
+
 def test_statements_with_one_identity_have_the_same_exact_answers(stand: Stand) -> None:
     found = Identities(stand, 3).run(200, seconds=60)
     assert not found.findings, found.findings[0]

@@ -98,8 +98,7 @@ LONG = (
     """SELECT count(*) FROM n1 LEFT JOIN (VALUES ('A', repeat('a', 1000000)), ('Z', '')) p(key, b) ON plate = key
     WHERE (pg_catalog."extract"(b, chunk - timestamptz '2000-01-01 00:00:00+00') = 1) IS NOT TRUE""",
     """SELECT count(*) FROM n1 WHERE pg_catalog."extract"(plate, chunk - timestamptz '2000-01-01 00:00:00+00') = 1""",
-    "SELECT count(*) FROM n1 WHERE pg_catalog.date_trunc(CASE WHEN chunk > '2026-03-01 06:00:02+00' THEN 'hour' ELSE 'day' END, chunk) "
-    "= chunk",
+    "SELECT count(*) FROM n1 WHERE date_trunc(CASE WHEN chunk > '2026-03-01 06:00:02+00' THEN 'hour' ELSE 'day' END, chunk) = chunk",
     "SELECT count(*) FROM n1 WHERE upper(upper(upper(upper(upper(upper(plate)))))) = 'A'",
 )
 

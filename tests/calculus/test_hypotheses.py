@@ -319,6 +319,12 @@ CASES = [
          "2",
          "SELECT count(*) FROM (SELECT plate FROM n1 GROUP BY plate HAVING sum(CASE WHEN red THEN 1e300 ELSE 0 END)::float8 > 5) q",
          "4"),
+    Case("aggregate of groups", "a span is of chunks",
+         "SELECT count(*) FROM (SELECT plate FROM n1 GROUP BY plate HAVING extract(epoch FROM max(chunk) - min(chunk)) > 1) q",
+         "2",
+         "SELECT count(*) FROM (SELECT plate FROM (SELECT plate, chunk + interval '1 day' AS t FROM n1) p GROUP BY plate "
+         "HAVING extract(epoch FROM max(t) - min(t)) > 1) q",
+         "4"),
     Case("aggregate of groups", "a group has a row",
          "SELECT count(n) FROM (SELECT count(*) AS n FROM n1) q",
          "0",

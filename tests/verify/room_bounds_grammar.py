@@ -87,6 +87,8 @@ class BoundsGrammar(Grammar):
     def condition(self, rel: Rel) -> str:
         if self.chance(0.25) and rel.of("num", "time"):
             return self.long_list(rel)
+        if self.chance(0.1) and rel.of("text"):
+            return self.long_texts(rel)
         if self.chance(self.odd):
             return f"({self.typed.condition(rel, 2)})"
         return super().condition(rel)
@@ -103,6 +105,18 @@ class BoundsGrammar(Grammar):
         if self.chance(0.3):
             return f"CASE WHEN {super().condition(rel)} THEN {test} ELSE {none} END"
         return test
+
+    def long_texts(self, rel: Rel) -> str:
+        """Many calls on texts, long constants among them, and units that are none."""
+        column = self.rng.choice(rel.of("text")).name
+        moment = next((c.name for c in rel.of("time")), "timestamptz '2026-03-01 06:00:00+00'")
+        long = f"repeat('{self.rng.choice(('a', '%a', '_'))}', {self.rng.choice((100, 4000, 8000, 100_000))})"
+        form = self.rng.choice((
+            f"right({column}, -{{0}}) = 'x'", f"({column} || {long}) = '{{0}}'", f"{column} LIKE {long}", f"{column} ILIKE '%{{0}}%'",
+            f"right({column} || {column} || {column}, -{{0}}) = 'x'", f"strpos({column}, {long}) = {{0}}", f"upper({column}) = {long}",
+            f"""pg_catalog."extract"({column}, ({moment})::timestamptz - timestamptz '2000-01-01 00:00:00+00') = {{0}}"""))
+        tests = " OR ".join(form.format(i) for i in range(1, self.rng.choice((1, 30, 300))))
+        return f"(({tests or 'true'}) IS NOT TRUE)"
 
     @staticmethod
     def item(kind: str, i: int) -> str:
@@ -179,7 +193,7 @@ class BoundsGrammar(Grammar):
     def public_joined(self, depth: int) -> Rel:
         below = self.relation(depth - 1)
         lookups = {"num": ("many p ON p.k = a.{c}", "many p ON p.k = a.{c} AND a.{c} = 7"),
-                   "text": ("long p ON p.t = a.{c}", "long p ON p.t = a.{c} AND p.u > a.{c}"),
+                   "text": ("longer p ON p.t = a.{c}", "long p ON p.t = a.{c}", "long p ON p.t = a.{c} AND p.u > a.{c}"),
                    "time": ("days p ON p.d = a.{c}::date",)}
         choices = [(c, on) for c in below.cols for on in lookups.get(c.kind, ())]
         if not choices:

@@ -28,7 +28,7 @@ from privid.engine.rows import Row, encode_columns, header
 from privid.engine.wire import Malformed, pack, pack_json, parse_body, read_message
 from privid.errors import PrividError
 from privid.model import Key, TableUse
-from privid.room.allowance import bound
+from privid.room.allowance import Bound, bound
 from privid.room.evaluate import chunk_moments
 from privid.room.pool import Connection, RoomPool
 from privid.room.query import objects, publics, run_inner
@@ -69,6 +69,8 @@ INSERT INTO many SELECT i, 'k' || i, i, repeat(chr(97 + i % 26), 30) FROM genera
 CREATE TABLE long (t text PRIMARY KEY, u text NOT NULL, k float8 NOT NULL);
 INSERT INTO long SELECT repeat('x', 30) || i, (SELECT string_agg(md5(i || '.' || j), '')
   FROM generate_series(1, 150) j), 7 FROM generate_series(1, 300) i;
+CREATE TABLE longer (t text PRIMARY KEY, u text NOT NULL, k float8 NOT NULL);
+INSERT INTO longer VALUES ('A', repeat('a', 1000000), 7), ('Z', '', 8);
 CREATE TABLE days (d date PRIMARY KEY, at timestamp NOT NULL, n int8 NOT NULL);
 INSERT INTO days SELECT date '2026-03-01' + i, timestamp '2026-03-01' + i * interval '1 day', i
   FROM generate_series(-700, 700) i;
@@ -89,6 +91,9 @@ class Ran:
     ended: bool  # or stopped when it had taken twice the bound
     #: how often the engine was asked for rows more often than the query names tables
     again: int = 0
+    #: bytes by which the backend grew, and by which it may
+    memory: int = 0
+    most_memory: int = 0
 
     @property
     def share(self) -> float:
@@ -181,38 +186,39 @@ class Trial:
         except PrividError as error:
             raise Refused(str(error)) from error
 
-    def bound(self, request: dict[str, Any], judged: Judged) -> Fraction:
-        """Seconds that the inner query may take, with the margin for a busy machine."""
+    def bound(self, request: dict[str, Any], judged: Judged) -> Bound:
+        """What the inner query may take, with the margin for a busy machine."""
         uses = judged.plan.uses
         planned = self.room.rehearse(judged.inner, judged.tables, uses, judged.settings)
         return bound(parse_select(request["select"]), judged.plan.columns, judged.tables, uses,
-                     planned=planned, room=self.room.premises).seconds
+                     planned=planned, room=self.room.premises)
 
     def run(self, statement: str, fill: Fill, patience: float = 2.0) -> Ran:
         """One statement over rows of one kind, stopped when it has taken so many bounds."""
         request, judged = self.judged(statement)
         if not judged.plan.reads:
             raise Refused("reads nothing")
-        most = self.bound(request, judged)
+        most, most_memory, _ = self.bound(request, judged)
         if most > LONGEST:
             raise Refused("takes too long to try")
         for use in judged.plan.uses:
             self.larder.fill(use, fill)
         before = self.larder.served
-        seconds, ended = self._measured(judged, float(most) * patience)
+        seconds, ended, memory = self._measured(judged, float(most) * patience)
         named = sum(judged.inner.query.count(f"pg_temp.{name} ") for _, name in judged.inner.tables)
         again = max(0, self.larder.served - before - named)
-        return Ran(statement, seconds, float(most), ended, again)
+        return Ran(statement, seconds, float(most), ended, again, memory, most_memory)
 
-    def _measured(self, judged: Judged, patience: float) -> tuple[float, bool]:
+    def _measured(self, judged: Judged, patience: float) -> tuple[float, bool, int]:
         with self.pool.take(judged.settings) as connection:
             pid, begun = connection.info.backend_pid, processor(connection.info.backend_pid)
+            before = peak(pid)
             until = time.monotonic_ns() + int(max(patience, 0.05) * 1e9)
             try:
                 self._run(connection, judged, judged.inner.query, until)
             except errors.QueryCanceled:
-                return processor(pid) - begun, False
-            return processor(pid) - begun, True
+                return processor(pid) - begun, False, peak(pid) - before
+            return processor(pid) - begun, True, peak(pid) - before
 
     def _run(self, connection: Connection, judged: Judged, query: str, until: int) -> list[Key]:
         made = objects(judged.inner, judged.tables, judged.plan.uses, "rows")
@@ -231,6 +237,12 @@ class Trial:
 def processor(pid: int) -> float:
     """Seconds that a process has computed, whatever else the machine does."""
     return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
+
+
+def peak(pid: int) -> int:
+    """The most bytes that a process ever had."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM"))
 
 
 def _table(name: str, shape: Shape) -> sql.Composed:
