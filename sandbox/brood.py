@@ -196,7 +196,7 @@ class Brood:
 
     def _furnish(self, limits: Limits, uid: int, gid: int) -> None:
         """For each a fresh /tmp, the output, and the place where the chunk will be."""
-        size = {"size": str(limits.tmpfs), "mode": "0755", "uid": str(uid), "gid": str(gid)}
+        size = {"size": str(limits.tmpfs), "nr_inodes": str(limits.inodes), "mode": "0755", "uid": str(uid), "gid": str(gid)}
         with contextlib.ExitStack() as opened:
             mounts = [self._prepare(child, size, uid, gid, opened) for child in self._made]
             with _visit() as enter:

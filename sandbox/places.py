@@ -91,10 +91,10 @@ class _Kept(Place):
 class Places:
     """All places of a lane of an ordinary user."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, count: int = _COUNT) -> None:
         directory.mkdir(mode=0o700)
         self._lock = threading.Lock()
-        self._all = deque(_Kept((directory / f"{number}.out", directory / f"{number}.err")) for number in range(_COUNT))
+        self._all = deque(_Kept((directory / f"{number}.out", directory / f"{number}.err")) for number in range(count))
 
     def take(self) -> Place:
         """The next in turn, whichever are free. Raises Late if it is still held after so many runs: it is never made anew."""
