@@ -19,8 +19,8 @@ __all__ = ["LEAST", "Group", "Hierarchy", "find_hierarchy", "read_whole"]
 
 _MOUNT = Path("/sys/fs/cgroup")
 _PREFIX = "privid-"
-#: The least that a group, a session or a process can weigh: what is left of a run that is over is to take time from nobody. One word for all
-#: three: as a nice value, 15 where others have 1024; as the shares of a group of version 1, 19.
+#: The least that a group, a session or a process can weigh: what is left of a run is to take time from nobody. One word for all three: as a
+#: nice value, 15 where others have 1024; as the shares of a group of version 1, 19.
 LEAST = b"19"
 #: What a program weighs in its slot, by the file that says so: as much as ten nice values make.
 _MUCH = {"cpu.shares": b"9548", "cpu.weight.nice": b"-10"}
@@ -60,7 +60,8 @@ class Group:
         weight = self.weight or Path(f"/proc/{pid}/autogroup")
         if not weight.exists():
             weight = Path(os.devnull)
-        for path, mode in ((f"{self.stroke}/cgroup.kill", os.O_WRONLY), (f"{self.stroke}/cgroup.threads", os.O_RDONLY), (weight, os.O_WRONLY)):
+        kill, tasks = (Path(f"{self.stroke}/{name}") for name in ("cgroup.kill", "cgroup.threads"))
+        for path, mode in ((kill, os.O_WRONLY), (tasks, os.O_RDONLY), (weight, os.O_WRONLY)):
             opened.append(os.open(path, mode | os.O_CLOEXEC))
             stack.callback(os.close, opened[-1])
         if weight.name in _MUCH:

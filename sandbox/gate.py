@@ -3,9 +3,9 @@
 Theory of operation. Some milliseconds before a slot, the lane sends the slot's times and descriptors of all that must be touched: the file
 that lets the program go, the one that kills it, the list of its tasks, the one that says what they weigh, and files whose times are to be
 those of the slot. The gate sits on the lane's core with a priority above every program. At the end of a slot it takes the program's weight
-from it, kills, sends the dying to other cores (to free what a hostile program has piled up can take the kernel seconds), and stays on the core,
-spinning, until the next slot begins. So a program always starts on a core that was busy with the same loop for as long as the guard, no work
-that another program caused is left on it, and elsewhere that work is done in time which nobody else wants.
+from it, kills, sends the dying to other cores (to free what a hostile program has piled up can take the kernel seconds), and stays on the
+core, spinning, until the next slot begins. So a program always starts on a core that was busy with the same loop for as long as the guard,
+no work that another program caused is left on it, and elsewhere that work is done in time which nobody else wants.
 
     lane (one of its hands)                                            gate
     number, begin, end, word + [go, kill, tasks, weight, *stamped] ->

@@ -1,13 +1,13 @@
 """Where cold runs print to, and what of them is kept: numbers of files and devices that must not tell what happened meanwhile.
 
-The kernel numbers the files of a file system in the order in which they are made, and a program can see the numbers of its standard output
-and error. So each run has a file system of its own for these two, in which their numbers are always the same: whatever earlier runs did, and
-however slowly they go away, there is nothing that a run and another both have. Only root can make one. For an ordinary user's engine a
-lane makes the files of many runs once and gives them out in turn; where one is still held when its turn comes round, the slot slips.
+The kernel numbers the files of a file system in the order in which they are made, and a program can see the numbers of its standard
+output and error. So each run has a file system of its own for these two, in which their numbers are always the same: whatever earlier runs
+did, and however slowly they go away, there is nothing that a run and another both have. Only root can make one. For an ordinary user's
+engine a lane makes the files of many runs once and gives them out in turn; where one is still held when its turn comes round, the slot slips.
 
 The kernel numbers file systems without a disk by the lowest number that is free. A run's /tmp is one, as is that of its outputs, and its
-namespaces hold others. How soon they go away depends on what the run has piled up, and the next one could tell from its own number. So a lane
-keeps them, emptied, until so many more runs were started that everything of the run is over.
+namespaces hold others. How soon they go away depends on what the run has piled up, and the next one could tell from its own number. So a
+lane keeps them, emptied, until so many more runs were started that everything of the run is over.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ GENERATION = 512
 
 
 class Place:
-    """Standard output and error of one run: files, because a program that prints is neither stopped by them nor costs the engine time, and
-    a pipe's number counts the pipes and sockets of the whole machine. Here they are the only two of a file system; opened, they have no name
-    any more, and they are gone when the last who has them open is."""
+    """Standard output and error of one run: files, because a program that prints is neither stopped by them nor costs the engine time,
+    and a pipe's number counts the pipes and sockets of the whole machine. Here they are the only two of a file system; opened, they have no
+    name any more, and they are gone when the last who has them open is."""
 
     def __init__(self, size: int, pins: list[int] | None) -> None:
         self._size, self._pins = size, pins

@@ -213,7 +213,7 @@ class Run:
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     def bury(self, sweep: Callable[[int], None]) -> None:
-        """Wait until nothing is left, and free what the run held; `sweep` empties its /tmp. May take a while; never called inside a slot."""
+        """Wait until nothing is left, and free what the run held; `sweep` empties its /tmp. May take a while; never inside a slot."""
         self.kill()
         if self._process is not None:
             # Bubblewrap ends when its process 1 has, which it buries. Killed first, it would leave that to the machine's own process 1.

@@ -7,9 +7,10 @@ import os
 import platform
 from collections.abc import Mapping
 
-__all__ = ["ATTR_NODEV", "ATTR_NOEXEC", "ATTR_NOSUID", "ATTR_RDONLY", "CLONE_FS", "FORK_APART", "KCMP_KINDS", "NAMESPACES", "NAMESPACE_FLAGS", "bind_tree",
-           "die_with_parent", "drop_capabilities", "enter_namespace", "kcmp", "limit_inodes", "load_filter", "make_dumpable", "make_private", "mount",
-           "move_mount", "new_tmpfs", "no_new_privileges", "pivot_root", "set_attributes", "umount", "unshare"]
+__all__ = ["ATTR_NODEV", "ATTR_NOEXEC", "ATTR_NOSUID", "ATTR_RDONLY", "CLONE_FS", "FORK_APART", "KCMP_KINDS", "NAMESPACES",
+           "NAMESPACE_FLAGS", "bind_tree", "die_with_parent", "drop_capabilities", "enter_namespace", "kcmp", "limit_inodes",
+           "load_filter", "make_dumpable", "make_private", "mount", "move_mount", "new_tmpfs", "no_new_privileges", "pivot_root",
+           "set_attributes", "umount", "unshare"]
 
 CLONE_FS = 0x200
 _FLAGS = {"mnt": 0x20000, "cgroup": 0x2000000, "uts": 0x4000000, "ipc": 0x8000000, "user": 0x10000000, "pid": 0x20000000,

@@ -145,6 +145,6 @@ CHANNELS = (
     Channel("memory in use (sysinfo)", sway_tmp, lambda _: _sways(shared_memory), ("filter",)),
     Channel("memory in use (/proc)", sway_tmp, lambda _: _sways(meminfo), ("proc",), warm=False),
     Channel("free space (statfs)", sway_errors, lambda _: _sways(free_space), ("filter", "outputs"), warm=False),
-    Channel("numbers of the outputs", make_files, lambda _: any(os.fstat(fd).st_ino - FACTS["inode"] > 1000 for fd in (1, 2)), ("outputs", "tmp"),
-            (CHUNKS,), warm=False),
+    Channel("numbers of the outputs", make_files, lambda _: any(os.fstat(fd).st_ino - FACTS["inode"] > 1000 for fd in (1, 2)),
+            ("outputs", "tmp"), (CHUNKS,), warm=False),
 )
