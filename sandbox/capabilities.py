@@ -120,8 +120,8 @@ def _control_groups() -> Finding:
         return Finding(name, Status.CAUTION, "no writable memory and pids controllers: memory is bounded per process, not per run",
                        "Mount cgroup2 at /sys/fs/cgroup with the controllers memory and pids.")
     if hierarchy.weight is None:
-        return Finding(name, Status.CAUTION, f"version {hierarchy.version}, memory and pids, but no cpu: what is left of a run has the least "
-                       "weight as a session only, which counts for nothing where the engine is in a group of its own",
+        return Finding(name, Status.CAUTION, f"version {hierarchy.version}, memory and pids, but no cpu: what is left of a run has "
+                       "the least weight as a session only, which counts for nothing where the engine is in a group of its own",
                        "Let /sys/fs/cgroup have the controller cpu.")
     return Finding(name, Status.PASS, f"version {hierarchy.version}, memory, pids and cpu")
 

@@ -142,9 +142,10 @@ class Hierarchy:
         weight = None if self.weight is None else self.weight / name / ("cpu.weight.nice" if self.version == 2 else "cpu.shares")
         return Group(directories, stroke, weight)
 
-    def prefix(self, name: str) -> Path | None:
+    def prefix(self, name: str) -> Path:
         """What the paths begin with by which groups of such names are killed."""
-        return None if self.stroke is None else self.stroke / (_PREFIX + name)
+        assert self.stroke is not None
+        return self.stroke / (_PREFIX + name)
 
     def sweep(self) -> None:
         """Remove groups that an engine which was killed left behind; a name has its engine's process id."""

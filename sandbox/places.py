@@ -3,7 +3,8 @@
 The kernel numbers the files of a file system in the order in which they are made, and a program can see the numbers of its standard
 output and error. So each run has a file system of its own for these two, in which their numbers are always the same: whatever earlier runs
 did, and however slowly they go away, there is nothing that a run and another both have. Only root can make one. For an ordinary user's
-engine a lane makes the files of many runs once and gives them out in turn; where one is still held when its turn comes round, the slot slips.
+engine a lane makes the files of many runs once and gives them out in turn; where one is still held when its turn comes round, the slot
+slips.
 
 The kernel numbers file systems without a disk by the lowest number that is free. A run's /tmp is one, as is that of its outputs, and its
 namespaces hold others. How soon they go away depends on what the run has piled up, and the next one could tell from its own number. So a
