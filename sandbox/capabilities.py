@@ -126,8 +126,11 @@ def _control_groups() -> Finding:
     if hierarchy is None:
         return Finding(name, Status.CAUTION, "no writable memory and pids controllers: memory is bounded per process, not per run",
                        "Mount cgroup2 at /sys/fs/cgroup with the controllers memory and pids.")
-    hierarchy.leave()
-    return Finding(name, Status.PASS, f"version {hierarchy.version}, memory and pids")
+    if hierarchy.weight is None:
+        return Finding(name, Status.CAUTION, f"version {hierarchy.version}, memory and pids, but no cpu: what is left of a run has "
+                       "the least weight as a session only, which counts for nothing where the engine is in a group of its own",
+                       "Let /sys/fs/cgroup have the controller cpu.")
+    return Finding(name, Status.PASS, f"version {hierarchy.version}, memory, pids and cpu")
 
 
 def _warm_starts() -> Finding:
@@ -138,14 +141,13 @@ def _warm_starts() -> Finding:
     if hierarchy is None or hierarchy.stroke is None:
         return Finding(name, Status.CAUTION, "need control groups that can be frozen and killed at one stroke",
                        f"Mount cgroup2 on a kernel of version 5.14 or later. {remedy}")
-    hierarchy.leave()
     try:
         kcmp(os.getpid(), os.getpid(), KCMP_KINDS["memory"])
         os.close(new_tmpfs({"size": "4096"}, 0))
     except (OSError, AttributeError) as error:
         return Finding(name, Status.CAUTION, f"this kernel or C library lacks a call: {error}",
                        f"Use a kernel with CONFIG_KCMP and a C library of version 2.36 or later. {remedy}")
-    return Finding(name, Status.PASS, f"children are frozen and verified in {hierarchy.stroke.parent}")
+    return Finding(name, Status.PASS, f"children are frozen and verified in {hierarchy.stroke}")
 
 
 def _priorities() -> Finding:

@@ -1,4 +1,8 @@
-"""Control groups: one per run, bounding memory and processes of everything in the sandbox together."""
+"""Control groups: one per run, bounding memory and processes of everything in the sandbox together, and its share of the processors.
+
+A scheduler that shares by group shares level by level: what weighs nothing in a group that weighs something still gets all of that. So the
+groups of runs are in no group of their own, but beside what the engine competes with.
+"""
 
 # ruff: noqa: PTH102, PTH106 (made and removed for every chunk; plain calls are faster)
 
@@ -6,14 +10,20 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["Group", "Hierarchy", "find_hierarchy", "read_whole"]
+__all__ = ["LEAST", "Group", "Hierarchy", "find_hierarchy", "read_whole"]
 
 _MOUNT = Path("/sys/fs/cgroup")
-_NAME = "privid"
+_PREFIX = "privid-"
+#: The least that a group, a session or a process can weigh: what is left of a run is to take time from nobody. One word for all three: as a
+#: nice value, 15 where others have 1024; as the shares of a group of version 1, 19.
+LEAST = b"19"
+#: What a program weighs in its slot, by the file that says so: as much as ten nice values make.
+_MUCH = {"cpu.shares": b"9548", "cpu.weight.nice": b"-10"}
 
 
 @dataclass(frozen=True)
@@ -23,6 +33,8 @@ class Group:
     directories: tuple[Path, ...]
     #: where the group can be frozen and killed at one stroke; one of `directories`, or None where the kernel cannot do it
     stroke: Path | None = None
+    #: the file that says what the group weighs against everything else on a processor
+    weight: Path | None = None
 
     def freeze(self) -> None:
         assert self.stroke is not None
@@ -33,18 +45,28 @@ class Group:
         return b"frozen 1" in read_whole(f"{self.stroke}/cgroup.events")
 
     def kill(self) -> None:
-        """Everything in it, at once, frozen or not."""
-        if self.stroke is not None:
-            with contextlib.suppress(FileNotFoundError):
+        """Everything in it, at once, frozen or not; what its end takes, it takes from nobody."""
+        with contextlib.suppress(FileNotFoundError):
+            if self.weight is not None:
+                _write(str(self.weight), LEAST.decode())
+        with contextlib.suppress(FileNotFoundError):
+            if self.stroke is not None:
                 _write(f"{self.stroke}/cgroup.kill", "1")
 
-    def open_stroke(self, stack: contextlib.ExitStack) -> tuple[int, int]:
-        """Descriptors of the file that kills and of the list of tasks."""
+    def open_stroke(self, stack: contextlib.ExitStack, pid: int) -> tuple[int, int, int]:
+        """Descriptors of the file that kills, of the list of tasks, and of the file that takes LEAST: the group's own weight, which is made
+        that of a program in its slot, or that of the session of process `pid` where groups have none."""
         opened = []
-        for name, mode in (("cgroup.kill", os.O_WRONLY), ("cgroup.threads", os.O_RDONLY)):
-            opened.append(os.open(f"{self.stroke}/{name}", mode | os.O_CLOEXEC))
+        weight = self.weight or Path(f"/proc/{pid}/autogroup")
+        if not weight.exists():
+            weight = Path(os.devnull)
+        kill, tasks = (Path(f"{self.stroke}/{name}") for name in ("cgroup.kill", "cgroup.threads"))
+        for path, mode in ((kill, os.O_WRONLY), (tasks, os.O_RDONLY), (weight, os.O_WRONLY)):
+            opened.append(os.open(path, mode | os.O_CLOEXEC))
             stack.callback(os.close, opened[-1])
-        return opened[0], opened[1]
+        if weight.name in _MUCH:
+            os.write(opened[2], _MUCH[weight.name])
+        return opened[0], opened[1], opened[2]
 
     def add(self, pid: int) -> None:
         for directory in self.directories:
@@ -96,16 +118,18 @@ class Group:
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """Where this engine makes its groups: version 2, or version 1's memory and pids controllers."""
+    """Where this engine makes its groups: version 2, or version 1's memory and pids controllers, and cpu where there is one."""
 
     version: int
     parents: tuple[Path, ...]
     stroke: Path | None = None  # the parent of groups that can be frozen and killed: version 2's own hierarchy
+    weight: Path | None = None  # the parent of groups that have a weight, one of `parents`
 
     #: files of a group, by its parent, that this kernel does not have
     _absent: set[tuple[Path, str]] = field(default_factory=set, compare=False, repr=False)
 
     def create(self, name: str, *, memory: int, processes: int) -> Group:
+        name = _PREFIX + name
         directories = tuple(parent / name for parent in self.parents)
         limits = ({"memory.max": memory, "memory.swap.max": 0, "memory.oom.group": 1, "pids.max": processes} if self.version == 2 else
                   {"memory.limit_in_bytes": memory, "memory.memsw.limit_in_bytes": memory, "pids.max": processes})
@@ -123,23 +147,20 @@ class Hierarchy:
         if stroke is not None and stroke not in directories:
             _make(stroke)
             directories += (stroke,)
-        return Group(directories, stroke)
+        weight = None if self.weight is None else self.weight / name / ("cpu.weight.nice" if self.version == 2 else "cpu.shares")
+        return Group(directories, stroke, weight)
 
-    def _all(self) -> set[Path]:
-        return {*self.parents, *(() if self.stroke is None else (self.stroke,))}
-
-    def leave(self) -> None:
-        """Remove the engine's own directories, unless another engine still uses them."""
-        for parent in self._all():
-            with contextlib.suppress(OSError):
-                parent.rmdir()
+    def prefix(self, name: str) -> Path:
+        """What the paths begin with by which groups of such names are killed."""
+        assert self.stroke is not None
+        return self.stroke / (_PREFIX + name)
 
     def sweep(self) -> None:
-        """Remove groups that an engine which was killed left behind; a name starts with its engine's process id."""
-        for parent in self._all():
-            for directory in parent.iterdir() if parent.is_dir() else ():
-                owner = directory.name.partition("-")[0]
-                if directory.is_dir() and owner.isdigit() and not Path(f"/proc/{owner}").exists():
+        """Remove groups that an engine which was killed left behind; a name has its engine's process id."""
+        for parent in {*self.parents, *(() if self.stroke is None else (self.stroke,))}:
+            for directory in parent.glob(f"{_PREFIX}*-*"):
+                owner = directory.name.split("-")[1]
+                if owner.isdigit() and not Path(f"/proc/{owner}").exists():
                     with contextlib.suppress(OSError):
                         if (directory / "cgroup.kill").exists():
                             (directory / "cgroup.kill").write_text("1")
@@ -147,10 +168,8 @@ class Hierarchy:
 
 
 def _make(directory: Path) -> None:
-    try:
+    with contextlib.suppress(FileExistsError):  # one that had our number left it behind
         os.mkdir(directory)
-    except (FileNotFoundError, FileExistsError):  # the parent went with another engine; or one that had our number left it behind
-        directory.mkdir(parents=True, exist_ok=True)
 
 
 def _write(file: str, text: str) -> None:
@@ -193,42 +212,49 @@ def find_hierarchy() -> Hierarchy | None:
 
 def _version_2() -> Hierarchy | None:
     controllers = _MOUNT / "cgroup.controllers"
-    if not controllers.exists() or not {"memory", "pids"} <= set(controllers.read_text().split()):
+    if not controllers.exists() or not {"memory", "pids"} <= (there := set(controllers.read_text().split())):
         return None
-    parent = _MOUNT / _NAME
+    wanted = "+memory +pids +cpu" if "cpu" in there else "+memory +pids"
     try:
-        (_MOUNT / "cgroup.subtree_control").write_text("+memory +pids")
-        parent.mkdir(exist_ok=True)
-        (parent / "cgroup.subtree_control").write_text("+memory +pids")
+        (_MOUNT / "cgroup.subtree_control").write_text(wanted)
+        kills, weighs = _has(_MOUNT, "cgroup.kill", "cpu.weight.nice")
     except OSError:
         return None
-    return Hierarchy(2, (parent,), parent if (parent / "cgroup.kill").exists() else None)
+    return Hierarchy(2, (_MOUNT,), _MOUNT if kills else None, _MOUNT if weighs else None)
 
 
 def _version_1() -> Hierarchy | None:
     """Below the engine's own groups, so that a limit set on the engine holds for its sandboxes too."""
     own = {controller: path for _, controllers, path in (line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines())
            for controller in controllers.split(",")}
-    parents = []
-    for controller in ("memory", "pids"):
+    parents = {}
+    for controller in ("memory", "pids", "cpu"):
         mount = _MOUNT / controller
-        if controller not in own or not mount.is_dir():
-            return None
-        below = mount / own[controller].lstrip("/")
-        parent = (below if below.is_dir() else mount) / _NAME
-        try:
-            parent.mkdir(exist_ok=True)
-        except OSError:
-            return None
-        parents.append(parent)
-    return Hierarchy(1, tuple(parents), _unified())
+        if controller in own and mount.is_dir():
+            below = mount / own[controller].lstrip("/")
+            parents[controller] = below if below.is_dir() else mount
+    if not {"memory", "pids"} <= set(parents):
+        return None
+    weight = parents.get("cpu")
+    if weight is not None and not os.access(weight, os.W_OK):
+        del parents["cpu"]
+        weight = None
+    return Hierarchy(1, tuple(parents.values()), _unified(), weight)
 
 
 def _unified() -> Path | None:
     """Version 2's hierarchy beside those of version 1, which has no controllers then but can freeze and kill."""
-    parent = _MOUNT / "unified" / _NAME
+    parent = _MOUNT / "unified"
     try:
-        parent.mkdir(exist_ok=True)
+        return parent if all(_has(parent, "cgroup.kill", "cgroup.freeze")) else None
     except OSError:
         return None
-    return parent if (parent / "cgroup.kill").exists() and (parent / "cgroup.freeze").exists() else None
+
+
+def _has(parent: Path, *names: str) -> list[bool]:
+    """Whether a group made there has these files."""
+    probe = parent / f"{_PREFIX}{os.getpid()}-look-{threading.get_ident()}"
+    probe.mkdir(exist_ok=True)
+    found = [(probe / name).exists() for name in names]
+    probe.rmdir()
+    return found

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from . import syscalls
 from .cgroups import Group
 from .chunk import CHUNK_FILE, FRAMES_FILE
-from .places import empty
 from .run import Limits
 from .verify import Seen
 
 __all__ = ["Child"]
 
 _DATA_FLAGS = syscalls.ATTR_NOSUID | syscalls.ATTR_NODEV
-#: Files that a child can make in its /tmp: to remove them takes a bounded time, and so does the memory that they are noted in.
-_FILES = 16384
 
 
 @dataclass(eq=False)
@@ -28,17 +26,18 @@ class Child:
     seen: Seen
     group: Group
     box: Path  # what it finds at /chunk
+    sweep: Callable[[int], None]  # has a directory emptied, elsewhere and later
     tmpfs: int = -1
     output: int = -1
     errors: int = -1
-    emptied: bool = False  # nothing of its run is left in memory
+    swept: bool = False  # somebody is at it, or has been
     gone: bool = False  # buried
 
     def furnish(self, limits: Limits, uid: int, gid: int, opened: contextlib.ExitStack) -> tuple[int, int]:
         """Make its /tmp, its output and the place where the chunk will be; what is to be mounted at /chunk, and its namespace."""
         self.box.mkdir(mode=0o755)
         self.box.chmod(0o755)
-        size = {"size": str(limits.tmpfs), "nr_inodes": str(_FILES), "mode": "0755", "uid": str(uid), "gid": str(gid)}
+        size = {"size": str(limits.tmpfs), "nr_inodes": str(limits.inodes), "mode": "0755", "uid": str(uid), "gid": str(gid)}
         self.tmpfs = syscalls.new_tmpfs(size, _DATA_FLAGS)
         self.output, self.errors = (os.open(name, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=self.tmpfs)
                                     for name in (".output", ".errors"))
@@ -71,13 +70,25 @@ class Child:
             self.group.kill()
             self._unlink()
             self.close()
-        if not self.emptied and not self.group.crowd():
-            top = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.tmpfs)
-            empty(top)
-            os.close(top)
-            self.emptied = True
-        self.gone = self.emptied and self.group.remove(patience=0)
+        if not self.swept and not self.group.crowd():
+            with self._top() as top:
+                self.sweep(top)
+            self.swept = True
+        self.gone = self.swept and self._is_empty() and self.group.remove(patience=0)
         return self.gone
+
+    @contextlib.contextmanager
+    def _top(self) -> Iterator[int]:
+        """Its /tmp, to be listed."""
+        top = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.tmpfs)
+        try:
+            yield top
+        finally:
+            os.close(top)
+
+    def _is_empty(self) -> bool:
+        with self._top() as top, os.scandir(top) as entries:
+            return next(entries, None) is None
 
     def close(self) -> None:
         for name in ("output", "errors"):

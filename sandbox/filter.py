@@ -29,8 +29,9 @@ _FILES = ("read", "write", "readv", "writev", "pread64", "pwrite64", "preadv", "
           "renameat2", "link", "linkat", "symlink", "symlinkat", "truncate", "ftruncate", "fallocate", "chmod", "fchmod", "fchmodat",
           "dup", "dup2", "dup3", "umask", "getcwd", "chdir", "fchdir")
 _WAITING = ("poll", "ppoll", "select", "pselect6", "nanosleep", "clock_nanosleep", "pause", "restart_syscall")
+#: No setsid: the scheduler may give each session a share of its own, so that a program of many would have many.
 _PROCESS = ("fork", "vfork", "execve", "exit", "exit_group", "wait4", "waitid", "getpid", "getppid", "gettid", "getuid", "geteuid",
-            "getgid", "getegid", "getresuid", "getresgid", "getgroups", "getpgrp", "getpgid", "setpgid", "getsid", "setsid",
+            "getgid", "getegid", "getresuid", "getresgid", "getgroups", "getpgrp", "getpgid", "setpgid", "getsid",
             "set_tid_address", "set_robust_list", "rseq", "sched_yield", "sched_getaffinity", "sched_get_priority_max",
             "sched_get_priority_min", "getcpu", "getrlimit", "getrusage", "times", "uname", "getrandom")
 _SIGNALS = ("rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "rt_sigpending", "rt_sigsuspend", "rt_sigtimedwait", "sigaltstack")
@@ -78,7 +79,7 @@ _ARCH_PRCTL = (0x1001, 0x1002, 0x1003, 0x1004)
 def export(*, zygote: bool = False) -> bytes:
     """The filter as the kernel takes it; made once per process.
 
-    A zygote's allows what its children need to part from it: exactly one set of new namespaces, to drop capabilities, and to put
+    A zygote's allows what its children need to part from it: exactly one set of new namespaces, a session, to drop capabilities, and to put
     another filter on top, which takes these calls away again.
     """
     return _compile(lambda: _rules(zygote=zygote))
@@ -108,7 +109,7 @@ def instructions() -> int:
 
 def _parting() -> list[tuple[str, list[pyseccomp.Arg]]]:
     """The calls that a zygote may make and an ordinary program may not, with what their arguments must be."""
-    return [("clone", [_bits(0, _LOW, FORK_APART)]), ("capset", []), ("prctl", [_bits(0, _LOW, _PR_GET_TID_ADDRESS)]),
+    return [("clone", [_bits(0, _LOW, FORK_APART)]), ("capset", []), ("setsid", []), ("prctl", [_bits(0, _LOW, _PR_GET_TID_ADDRESS)]),
             ("prctl", [_bits(0, _LOW, _PR_SET_SECCOMP), _bits(1, _LOW, _SECCOMP_MODE_FILTER)])]
 
 

@@ -1,16 +1,17 @@
 """Begins and ends slots at their exact times: a process of its own beside each lane, which does nothing else.
 
 Theory of operation. Some milliseconds before a slot, the lane sends the slot's times and descriptors of all that must be touched: the file
-that lets the program go, the one that kills it, the list of its tasks, and files whose times are to be those of the slot. The gate
-sits on the lane's core with a priority above every program. At the end of a slot it kills, sends the dying to other cores (to free what
-a hostile program has piled up can take the kernel half a second), and stays on the core, spinning, until the next slot begins. So a program
-always starts on a core that was busy with the same loop for as long as the guard, and no work that another program caused is left on it.
+that lets the program go, the one that kills it, the list of its tasks, the one that says what they weigh, and files whose times are to be
+those of the slot. The gate sits on the lane's core with a priority above every program. At the end of a slot it takes the program's weight
+from it, kills, sends the dying to other cores (to free what a hostile program has piled up can take the kernel seconds), and stays on the
+core, spinning, until the next slot begins. So a program always starts on a core that was busy with the same loop for as long as the guard,
+no work that another program caused is left on it, and elsewhere that work is done in time which nobody else wants.
 
-    lane (one of its hands)                                     gate
-    number, begin, end, word + [go, kill, tasks, *stamped]  ->
-    STOP                                                    ->                         end it now
-                                                            <-  ENDED number time      killed, at the end or because of STOP; begun then
-                                                            <-  LATE number 0          not begun: handed over after its beginning
+    lane (one of its hands)                                            gate
+    number, begin, end, word + [go, kill, tasks, weight, *stamped] ->
+    STOP                                                           ->                      end it now
+                                                                   <-  ENDED number time   killed, at the end or because of STOP; begun then
+                                                                   <-  LATE number 0       not begun: handed over after its beginning
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+
+from .cgroups import LEAST
 
 __all__ = ["ENDED", "LATE", "MESSAGE", "STOP", "TURN", "main"]
 
@@ -55,7 +58,7 @@ class Turn:
 
     def go(self) -> None:
         """Spin until the slot begins, then let its program go."""
-        opener, _, _, *stamped = self.descriptors
+        opener, _, _, _, *stamped = self.descriptors
         _spin(self.begin - _STAMP)
         for fd in stamped:
             os.utime(fd, (0, 0))
@@ -70,14 +73,17 @@ class Turn:
         self.started = started
 
     def kill(self, elsewhere: frozenset[int]) -> None:
-        _, killer, tasks, *_ = self.descriptors
-        with contextlib.suppress(OSError):
-            os.write(killer, b"1")
+        _, killer, tasks, weight, *_ = self.descriptors
+        for fd, word in ((weight, LEAST), (killer, b"1")):
+            with contextlib.suppress(OSError):
+                os.write(fd, word)
         self.tell(ENDED)  # at once: the lane must hear it before it hears that the program is gone
         with contextlib.suppress(OSError):
-            for task in os.pread(tasks, 1 << 16, 0).split() if elsewhere else ():
+            for task in map(int, os.pread(tasks, 1 << 16, 0).split()):
                 with contextlib.suppress(OSError):
-                    os.sched_setaffinity(int(task), elsewhere)
+                    os.setpriority(os.PRIO_PROCESS, task, int(LEAST))
+                    if elsewhere:
+                        os.sched_setaffinity(task, elsewhere)
         self.leave()
 
     def leave(self) -> None:

@@ -59,6 +59,7 @@ class Booked:
     go: int
     kill: int
     tasks: int
+    weight: int  # the file that takes LEAST
     stamped: Sequence[int]  # files whose times must tell nothing but the slot
 
 
@@ -85,7 +86,7 @@ class Hand:
         self._number += 1
         turn = TURN.pack(self._number, round(begin * _NANO), round(end * _NANO), booked.word)
         try:
-            socket.send_fds(self._socket, [turn], [booked.go, booked.kill, booked.tasks, *booked.stamped])
+            socket.send_fds(self._socket, [turn], [booked.go, booked.kill, booked.tasks, booked.weight, *booked.stamped])
         except OSError:
             raise _broken() from None
 

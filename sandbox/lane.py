@@ -27,11 +27,12 @@ from .chunk import CHUNK_FILE, FRAMES_FILE
 from .executable import Kind
 from .hands import HANDS, Hand, Hands, Late, OwnHand, Stop
 from .nurse import Nurse
-from .places import Pins, Places
+from .places import Pins, Place, Places
 from .program import Program
 from .root import make_root, remove_tree
 from .run import Limits, Outcome, Run, RunResult
 from .runtime import DEFAULT_RUNTIME, Runtime, find_runtime
+from .sweeper import Sweeper
 from .users import SANDBOX_GID, claim_user
 from .warm import WarmRun
 
@@ -85,8 +86,9 @@ class Lane:
         self._roots[runtime.name] = self._copy(runtime)
         self._filter = self._directory / "filter"
         self._filter.write_bytes(system_calls.export())
-        self._places = Places(self._directory / "places")
+        self._places = None if self._as_root else Places(self._directory / "places")
         self._pins = Pins() if self._as_root else None
+        self._sweeper = Sweeper()
         self._dead: queue.SimpleQueue[Run | None] = queue.SimpleQueue()
         self._undertaker = threading.Thread(target=self._bury, name=f"lane-{index}-undertaker", daemon=True)
         self._undertaker.start()
@@ -97,9 +99,9 @@ class Lane:
         self._hands: Hands | None = None
         if strokes and self._hierarchy is not None and self._hierarchy.stroke is not None:
             self._setups = self._hierarchy.create(f"{os.getpid()}-{index}-setups", memory=self.limits.memory, processes=1024)
-            self._hands = Hands(self._cores, self._elsewhere, self._hierarchy.stroke / f"{os.getpid()}-{index}-")
+            self._hands = Hands(self._cores, self._elsewhere, self._hierarchy.prefix(f"{os.getpid()}-{index}-"))
         able = warm and strokes
-        if able:
+        if self._as_root:
             _allow_descriptors()
         self._nurse = Nurse(f"lane-{index}-nurse", self._breed, log) if able else None
 
@@ -207,7 +209,7 @@ class Lane:
         self._broods += 1
         return Brood(name=f"{os.getpid()}-{self.index}-b{self._broods}", lane=self._directory, root=self._root_of(program.runtime),
                      module=program.path, files=program.files, count=count, limits=self.limits, hierarchy=self._hierarchy,
-                     cores=self._cores, elsewhere=self._elsewhere)
+                     sweep=self._sweeper.sweep, cores=self._cores, elsewhere=self._elsewhere)
 
     def _root_of(self, runtime: str) -> Path:
         """The lane's own copy of a runtime, made when it is first needed."""
@@ -229,18 +231,17 @@ class Lane:
             if self._undertaker.is_alive():
                 self._dead.put(None)
                 self._undertaker.join()
-                if self._pins is not None:
-                    self._pins.close()
                 if self._nurse is not None:
                     self._nurse.close()
+                self._sweeper.close()
+                if self._pins is not None:
+                    self._pins.close()
                 if self._hands is not None and self._setups is not None:
                     self._hands.close()
                     self._setups.remove(patience=10)
                 if self._user is not None:
                     self._user.close()
                 remove_tree(self._directory)
-                if self._hierarchy is not None:
-                    self._hierarchy.leave()
 
     def __enter__(self) -> Self:
         return self
@@ -249,14 +250,14 @@ class Lane:
         self.close()
 
     def _start(self, name: str, program: Program, chunk_dir: Path, *, cpu_seconds: float, mapped: int) -> Run:
-        group = None
+        group, pins = None, None if self._pins is None else self._pins.turn()
         try:
             if self._hierarchy is not None:
                 group = self._hierarchy.create(name, memory=self.limits.memory, processes=self.limits.processes)
             return Run(root=self._root_of(program.runtime), filter_file=self._filter, program=program, chunk=chunk_dir,
                        limits=self.limits, cpu_seconds=cpu_seconds, mapped=mapped, group=group,
-                       user=(self.uid, self.gid) if self._as_root else None, place=self._places.take(),
-                       pins=None if self._pins is None else self._pins.turn(), setups=self._setups)
+                       user=(self.uid, self.gid) if self._as_root else None, pins=pins, setups=self._setups,
+                       place=Place(2 * self.limits.tmpfs, pins) if self._places is None else self._places.take())
         except (OSError, SandboxFailed) as error:
             if group is not None:
                 group.remove(patience=0)
@@ -266,7 +267,7 @@ class Lane:
 
     def _bury(self) -> None:
         while (run := self._dead.get()) is not None:
-            run.bury()
+            run.bury(self._sweeper.sweep)
 
     def _open_scratch(self, scratch: Path) -> None:
         """Let lanes, and nobody else, look into the scratch directory."""
@@ -298,7 +299,7 @@ class Lane:
 
 
 def _allow_descriptors() -> None:
-    """A frozen child takes four of them."""
+    """A frozen child takes four of them, and so does what is kept of a cold run."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 65536 if hard == resource.RLIM_INFINITY else min(hard, 65536)
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -1,81 +1,109 @@
 """Where cold runs print to, and what of them is kept: numbers of files and devices that must not tell what happened meanwhile.
 
-The kernel numbers the files of a file system in the order in which they are made, and a program can see the numbers of its standard output
-and error. If they were made for each run, they would count everything that was made in memory since the run before, such as decoded
-frames. So a lane makes them once, and gives them to its runs in turn.
+The kernel numbers the files of a file system in the order in which they are made, and a program can see the numbers of its standard
+output and error. So each run has a file system of its own for these two, in which their numbers are always the same: whatever earlier runs
+did, and however slowly they go away, there is nothing that a run and another both have. Only root can make one. For an ordinary user's
+engine a lane makes the files of many runs once and gives them out in turn; where one is still held when its turn comes round, the slot
+slips.
 
-It numbers file systems without a disk by the lowest number that is free. A run's /tmp is one, and its namespaces hold others. How soon they
-go away depends on what the run has piled up, and the next one could tell from its own number. So a lane keeps them, emptied, until so many
-more runs were started that everything of the run is over.
+The kernel numbers file systems without a disk by the lowest number that is free. A run's /tmp is one, as is that of its outputs, and its
+namespaces hold others. How soon they go away depends on what the run has piled up, and the next one could tell from its own number. So a
+lane keeps them, emptied, until so many more runs were started that everything of the run is over.
 """
-
-# ruff: noqa: PTH208 (relative to a directory that is mounted nowhere here)
 
 from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import threading
 from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["GENERATION", "Pins", "Place", "Places", "empty"]
+from .hands import Late
+from .syscalls import ATTR_NODEV, ATTR_NOEXEC, ATTR_NOSUID, new_tmpfs
 
-#: Runs after which a place is used again.
-_COUNT = 64
+__all__ = ["GENERATION", "Pins", "Place", "Places"]
+
+#: Runs after which a place of an ordinary user's lane is used again.
+_COUNT = 256
 #: Runs whose file systems are let go together, as many runs later.
-GENERATION = 64
+GENERATION = 512
 
 
-@dataclass(eq=False)
 class Place:
-    """Standard output and error of one run."""
+    """Standard output and error of one run: files, because a program that prints is neither stopped by them nor costs the engine time,
+    and a pipe's number counts the pipes and sockets of the whole machine. Here they are the only two of a file system; opened, they have no
+    name any more, and they are gone when the last who has them open is."""
 
-    output: Path  # files: a program that prints is neither stopped by it nor costs the engine time, and a pipe's number counts the pipes
-    errors: Path  # and sockets of the whole machine
-    holders: int = 0
-    lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    def __init__(self, size: int, pins: list[int] | None) -> None:
+        self._size, self._pins = size, pins
 
-    def make(self) -> None:
-        """Anew, if it is there already."""
-        for path in (self.output, self.errors):
-            path.unlink(missing_ok=True)
-            path.touch(0o600)
+    @contextlib.contextmanager
+    def made(self) -> Iterator[tuple[Path, Path]]:
+        """Their paths, while they have some."""
+        directory = new_tmpfs({"size": str(self._size), "nr_inodes": "3", "mode": "0700"}, ATTR_NOSUID | ATTR_NODEV | ATTR_NOEXEC)
+        try:
+            if self._pins is not None:
+                self._pins.append(os.dup(directory))
+            paths = Path(f"/proc/self/fd/{directory}/out"), Path(f"/proc/self/fd/{directory}/err")
+            for path in paths:
+                path.touch(0o600)
+            yield paths
+            for path in paths:
+                path.unlink()
+        finally:
+            os.close(directory)
 
     def hold(self) -> None:
-        with self.lock:
-            self.holders += 1
+        """Whoever reads what was printed has it open."""
 
     def free(self) -> None:
         """One of its holders has let go: the run, which nobody is left of, or who reads what it printed."""
-        with self.lock:
+
+
+class _Kept(Place):
+    """Files that are used again."""
+
+    def __init__(self, paths: tuple[Path, Path]) -> None:
+        self._paths = paths
+        self._lock = threading.Lock()
+        self.holders = 0
+        for path in paths:
+            path.touch(0o600)
+
+    @contextlib.contextmanager
+    def made(self) -> Iterator[tuple[Path, Path]]:
+        yield self._paths
+
+    def hold(self) -> None:
+        with self._lock:
+            self.holders += 1
+
+    def free(self) -> None:
+        with self._lock:
             self.holders -= 1
             if not self.holders:
-                for path in (self.output, self.errors):
+                for path in self._paths:
                     with contextlib.suppress(FileNotFoundError):  # its lane has ended
                         os.truncate(path, 0)
 
 
 class Places:
-    """All places of a lane."""
+    """All places of a lane of an ordinary user."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, count: int = _COUNT) -> None:
         directory.mkdir(mode=0o700)
         self._lock = threading.Lock()
-        self._all = deque(Place(directory / f"{number}.out", directory / f"{number}.err") for number in range(_COUNT))
-        for place in self._all:
-            place.make()
+        self._all = deque(_Kept((directory / f"{number}.out", directory / f"{number}.err")) for number in range(count))
 
     def take(self) -> Place:
-        """The next in turn, whichever are free; one that somebody still has open after so many runs is replaced."""
+        """The next in turn, whichever are free. Raises Late if it is still held after so many runs: it is never made anew."""
         with self._lock:
             place = self._all[0]
             self._all.rotate(-1)
             if place.holders:
-                place = self._all[-1] = Place(place.output, place.errors)
-                place.make()
+                raise Late
             place.hold()
             return place
 
@@ -107,32 +135,3 @@ class Pins:
 def _close(descriptors: list[int]) -> None:
     for fd in descriptors:
         os.close(fd)
-
-
-def empty(directory: int) -> None:
-    """Remove all that a program has left in a directory, however much and however deep, for whoever is root."""
-    with contextlib.suppress(OSError):
-        while names := os.listdir(directory):
-            for name in names:
-                if not _unlinked(name, directory):
-                    _flatten(name, directory)
-
-
-def _flatten(name: str, top: int) -> None:
-    """Remove a directory; the directories in it come to the top, so that depth costs nothing."""
-    inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=top)
-    try:
-        for below in os.listdir(inner):
-            if not _unlinked(below, inner):
-                os.rename(below, secrets.token_hex(16), src_dir_fd=inner, dst_dir_fd=top)
-    finally:
-        os.close(inner)
-    os.rmdir(name, dir_fd=top)
-
-
-def _unlinked(name: str, directory: int) -> bool:
-    try:
-        os.unlink(name, dir_fd=directory)
-    except IsADirectoryError:
-        return False
-    return True

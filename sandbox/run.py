@@ -31,9 +31,10 @@ from .cgroups import Group
 from .chunk import CHUNK_FILE, FRAMES_FILE
 from .command import sandbox_command
 from .hands import Booked, Hand, Late, OwnHand, Stop, watch
-from .places import Place, empty
+from .places import Place
 from .printed import Printed
 from .program import Program
+from .syscalls import limit_inodes
 
 __all__ = ["Limits", "Outcome", "Run", "RunResult", "follow", "prefer"]
 
@@ -58,6 +59,7 @@ class Limits:
     memory: int = 2048 * _MIB  # all processes together where there are control groups, each process elsewhere
     address_space: int = 8192 * _MIB  # of each process, where control groups bound the memory itself
     tmpfs: int = 256 * _MIB
+    inodes: int = 16384  # files and directories in /tmp: to clear them away takes time, too
     processes: int = 64  # and threads
     files: int = 256
     stdout: int = 16 * _MIB
@@ -104,6 +106,7 @@ class Run:
         #: How long decoding took depends on what other frames show: file times must say when the slot began and nothing else.
         self._stamped = (program.path, chunk, chunk / CHUNK_FILE, chunk / FRAMES_FILE)
         self._process: subprocess.Popen[bytes] | None = None
+        self._pid: int | None = None  # of process 1
         self._pidfd: int | None = None
         self._status = b""
         self._over = 0.0  # when its program had ended
@@ -111,8 +114,9 @@ class Run:
         with contextlib.ExitStack() as child_ends, contextlib.ExitStack() as own_ends:
             gate, self._gate = _pipe(child_ends, own_ends)
             self._status_fd, status = _pipe(own_ends, child_ends)
-            self._stdout_fd, stdout = _ends(place.output, own_ends, child_ends)
-            self._stderr_fd, stderr = _ends(place.errors, own_ends, child_ends)
+            with place.made() as (output, errors):
+                self._stdout_fd, stdout = _ends(output, own_ends, child_ends)
+                self._stderr_fd, stderr = _ends(errors, own_ends, child_ends)
             seccomp = _opened(child_ends, os.open(filter_file, os.O_RDONLY | os.O_CLOEXEC))
             command = sandbox_command(root=root, program=program, chunk=chunk, tmpfs_bytes=limits.tmpfs,
                                       rlimits=self._rlimits(cpu_seconds, mapped), descriptors=(gate, status, seccomp))
@@ -143,7 +147,7 @@ class Run:
                 if selector.select(left) and not self._read_status():
                     raise self._failure()
         try:
-            self._pidfd = os.pidfd_open(pid)
+            self._pid, self._pidfd = pid, os.pidfd_open(pid)
             if self.group is not None:
                 self.group.add(pid)
             prefer(pid, cores)
@@ -165,16 +169,19 @@ class Run:
             self._own_ends.callback(os.close, tmp)
             if os.fstat(tmp).st_dev != home.st_dev:
                 self._tmp = tmp
+                limit_inodes(tmp, self._limits.inodes)
                 if self._pins is not None:
                     self._pins += [os.dup(tmp), *(os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in ("mnt", "ipc"))]
 
     def book(self, hand: Hand | OwnHand, begin: float, end: float) -> None:
         """Have the program started when its slot begins."""
         with contextlib.ExitStack() as opened:
-            kill, tasks = self.group.open_stroke(opened) if self.group is not None and self.group.stroke is not None else (-1, -1)
+            stroke = (-1, -1, -1)
+            if self.group is not None and self.group.stroke is not None and self._pid is not None:
+                stroke = self.group.open_stroke(opened, self._pid)
             stamped = [_opened(opened, os.open(path, os.O_RDONLY | os.O_CLOEXEC)) for path in self._stamped]
             stamped += [fd for fd in (self._stdout_fd, self._stderr_fd, self._tmp) if fd is not None]
-            hand.book(begin, end, Booked(b"!", self._gate, kill, tasks, stamped))
+            hand.book(begin, end, Booked(b"!", self._gate, *stroke, stamped))
 
     def collect(self, hand: Hand | OwnHand, stop: Stop | None) -> Outcome:
         """Wait until the program ends, or its time is over; then kill what is left of it."""
@@ -207,8 +214,8 @@ class Run:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
-    def bury(self) -> None:
-        """Wait until nothing is left, and free what the run held. May take a while; never called inside a slot."""
+    def bury(self, sweep: Callable[[int], None]) -> None:
+        """Wait until nothing is left, and free what the run held; `sweep` empties its /tmp. May take a while; never inside a slot."""
         self.kill()
         if self._process is not None:
             # Bubblewrap ends when its process 1 has, which it buries. Killed first, it would leave that to the machine's own process 1.
@@ -224,7 +231,7 @@ class Run:
             os.close(self._pidfd)
             self._pidfd = None
         if self._tmp is not None and self._pins is not None:
-            empty(self._tmp)
+            sweep(self._tmp)
             self._tmp = None
         self._own_ends.close()
         if self.group is None or self.group.remove(patience=10):

@@ -7,9 +7,10 @@ import os
 import platform
 from collections.abc import Mapping
 
-__all__ = ["ATTR_NODEV", "ATTR_NOSUID", "ATTR_RDONLY", "CLONE_FS", "FORK_APART", "KCMP_KINDS", "NAMESPACES", "NAMESPACE_FLAGS", "bind_tree",
-           "die_with_parent", "drop_capabilities", "enter_namespace", "kcmp", "load_filter", "make_dumpable", "make_private", "mount",
-           "move_mount", "new_tmpfs", "no_new_privileges", "pivot_root", "set_attributes", "umount", "unshare"]
+__all__ = ["ATTR_NODEV", "ATTR_NOEXEC", "ATTR_NOSUID", "ATTR_RDONLY", "CLONE_FS", "FORK_APART", "KCMP_KINDS", "NAMESPACES",
+           "NAMESPACE_FLAGS", "bind_tree", "die_with_parent", "drop_capabilities", "enter_namespace", "kcmp", "limit_inodes",
+           "load_filter", "make_dumpable", "make_private", "mount", "move_mount", "new_tmpfs", "no_new_privileges", "pivot_root",
+           "set_attributes", "umount", "unshare"]
 
 CLONE_FS = 0x200
 _FLAGS = {"mnt": 0x20000, "cgroup": 0x2000000, "uts": 0x4000000, "ipc": 0x8000000, "user": 0x10000000, "pid": 0x20000000,
@@ -23,11 +24,12 @@ FORK_APART = NAMESPACE_FLAGS | 0x1000000 | 0x200000 | 17
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 2, 4, 32, 4096, 16384, 1 << 18
 MNT_DETACH = 2
-ATTR_RDONLY, ATTR_NOSUID, ATTR_NODEV = 1, 2, 4
+ATTR_RDONLY, ATTR_NOSUID, ATTR_NODEV, ATTR_NOEXEC = 1, 2, 4, 8
 _AT_FDCWD, _AT_EMPTY_PATH, _AT_RECURSIVE = -100, 0x1000, 0x8000
 _OPEN_TREE_CLONE, _CLOEXEC = 1, os.O_CLOEXEC
 _MOVE_EMPTY_SOURCE, _MOVE_EMPTY_TARGET = 4, 0x40
-_FSCONFIG_STRING, _FSCONFIG_CREATE = 1, 6
+_FSCONFIG_STRING, _FSCONFIG_CREATE, _FSCONFIG_CHANGE = 1, 6, 7
+_FSPICK_CLOEXEC, _FSPICK_EMPTY_PATH = 1, 8
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 1, 4, 22, 38
 _SYS_KCMP = {"x86_64": 312, "aarch64": 272}.get(platform.machine())
 
@@ -78,6 +80,16 @@ def new_tmpfs(options: Mapping[str, str], attributes: int) -> int:
             _call("fsconfig", context, _FSCONFIG_STRING, key.encode(), value.encode(), 0)
         _call("fsconfig", context, _FSCONFIG_CREATE, None, None, 0)
         return _call("fsmount", context, 1, attributes)
+    finally:
+        os.close(context)
+
+
+def limit_inodes(directory: int, count: int) -> None:
+    """How many files there can be in a tmpfs, given a descriptor of its root, in whichever namespace it is mounted."""
+    context = _call("fspick", directory, b"", _FSPICK_CLOEXEC | _FSPICK_EMPTY_PATH)
+    try:
+        _call("fsconfig", context, _FSCONFIG_STRING, b"nr_inodes", str(count).encode(), 0)
+        _call("fsconfig", context, _FSCONFIG_CHANGE, None, None, 0)
     finally:
         os.close(context)
 

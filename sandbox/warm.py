@@ -49,7 +49,7 @@ class WarmRun:
             thaw = use(f"{child.group.stroke}/cgroup.freeze", os.O_WRONLY)
             stamped = [use(f"{child.box}{name}", os.O_RDONLY) for name in ("", f"/{CHUNK_FILE}", f"/{FRAMES_FILE}")]
             stamped += [use(".", os.O_RDONLY, child.tmpfs), child.output, child.errors]
-            hand.book(begin, end, Booked(b"0", thaw, *child.group.open_stroke(opened), stamped))
+            hand.book(begin, end, Booked(b"0", thaw, *child.group.open_stroke(opened, child.seen.pid), stamped))
 
     def collect(self, hand: Hand | OwnHand, stop: Stop | None) -> Outcome:
         """Wait until the program ends, or its time is over."""

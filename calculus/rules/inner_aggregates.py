@@ -115,7 +115,7 @@ def _check(agg: Aggregate, scope: Scope) -> None:
                      hint=f"Make the rows distinct in a subquery: SELECT {name}(v) FROM (SELECT DISTINCT ...) q.")
 
 
-def _extreme(agg: Aggregate, below: Certificate, scope: Scope) -> Extreme | None:
+def _extreme(agg: Aggregate, below: AnyRelation, scope: Scope) -> Extreme | None:
     """Of the column chunk itself, which is never NULL and has a difference of any two of its values."""
     value, last = bare(agg.args[0]), names(agg.name)[1] == "max"
     if agg.filter is not None or value.type != "timestamptz" or not isinstance(value, Col) or not scope.trusted(value):
@@ -131,7 +131,7 @@ def _is_chunk(value: Expr, scope: Scope) -> bool:
     return set(cells) == set(scope.leaves) and all(isinstance(cell := bare(one), Col) and cell.name == "chunk" for one in cells.values())
 
 
-def _has_differences(below: Certificate) -> bool:
+def _has_differences(below: AnyRelation) -> bool:
     """Whether the first and the last moment of all tables that are read are so near that PostgreSQL has the time between them."""
     tables = [leaf.use.table for leaf in below.leaves]
     ends = [table.chunk_microseconds(chunk) for table in tables for chunk in (0, max(table.grid.count - 1, 0))]

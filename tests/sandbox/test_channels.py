@@ -41,8 +41,8 @@ def test_no_channel_carries_a_bit(stage: Stage, placement: str, warm: bool) -> N
 
 
 #: Protections that are taken away together, because each of them concerns other channels.
-TOGETHER = (("filter",), ("filter", "ipc", "net", "session key ring", "tmp"),
-            ("tmp", "descriptors", "read-only root", "files in RAM", "proc", "pid"))
+TOGETHER = (("filter",), ("filter", "ipc", "net", "session key ring", "tmp", "outputs"),
+            ("tmp", "outputs", "descriptors", "read-only root", "files in RAM", "proc", "pid"))
 
 
 def opened(stage: Stage, placement: str, wanted: set[str], *, warm: bool = False) -> set[str]:

@@ -13,8 +13,8 @@ import pytest
 
 from privid.sandbox.executable import install
 from privid.sandbox.lane import Outcome, Program, RunResult
-from privid.sandbox.places import empty
 from privid.sandbox.run import Limits
+from privid.sandbox.sweeper import empty
 
 from .conftest import Trial, trials, wait_until_gone
 
@@ -75,12 +75,11 @@ def run_in_time(trial: Trial, wanted: Program) -> RunResult:
 
 def traces(trial: Trial) -> dict[str, object]:
     """What a lane could leave in the machine while it lives."""
-    name = f"privid/{os.getpid()}-{trial.lane.index}-*"  # looking deeper would meet groups of others that are just going
+    name = f"privid-{os.getpid()}-{trial.lane.index}-*"  # looking deeper would meet groups of others that are just going
     groups = [path.name for where in (name, f"*/{name}") for path in Path("/sys/fs/cgroup").glob(where)
               if not path.name.endswith("-setups")]  # that one stays as long as the lane
     return {"groups": groups, "mounts": Path("/proc/self/mountinfo").read_text().count(str(trial.scratch)),
-            "files": sorted(path.name for path in (trial.scratch / f"lane-{trial.lane.index}").iterdir()),
-            "memory": sum(path.stat().st_size for path in (trial.scratch / f"lane-{trial.lane.index}" / "places").iterdir())}
+            "files": sorted(path.name for path in (trial.scratch / f"lane-{trial.lane.index}").iterdir())}
 
 
 @contextmanager
@@ -115,7 +114,7 @@ def test_whatever_a_program_takes_the_next_one_finds_everything_as_ever(warm: bo
             trial.lane.dismiss(wanted)
         assert wait_until_gone(trial.lane, 20) == []
         deadline = time.monotonic() + 20
-        nothing = {"groups": [], "mounts": 0, "files": ["filter", "places", "root-python"], "memory": 0}
+        nothing = {"groups": [], "mounts": 0, "files": ["filter", "root-python"], "memory": 0}
         while (left := traces(trial)) != nothing and time.monotonic() < deadline:
             time.sleep(0.02)
         assert left == nothing
@@ -145,7 +144,7 @@ def test_a_sandbox_that_is_killed_while_it_is_set_up_leaves_nothing() -> None:
             run = lane._start(f"{os.getpid()}-6-killed{step}", wanted, trial.chunk, cpu_seconds=1, mapped=0)
             time.sleep(step * 0.001)  # from before its first namespace until it waits for its slot
             run.kill()
-            run.bury()
+            run.bury(empty)
         assert wait_until_gone(lane, 20) == []
         assert [name for name in map(str, list(traces(trial)["groups"])) if "killed" in name] == []  # type: ignore[call-overload]
         children = [int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]

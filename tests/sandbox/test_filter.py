@@ -92,6 +92,9 @@ int main(void) {
     TRY("readahead", syscall(SYS_readahead, file, 0, 4096));
     TRY("madvise cold", syscall(SYS_madvise, (long)b & ~4095L, 4096, 20));
     TRY("madvise mergeable", syscall(SYS_madvise, (long)b & ~4095L, 4096, 12));
+    TRY("session", syscall(SYS_setsid));
+    TRY("scheduler", syscall(SYS_sched_setscheduler, 0, 3, b));
+    TRY("scheduler's attributes", syscall(SYS_sched_setattr, 0, b, 0));
     TRY("setpriority", syscall(SYS_setpriority, 0, 0, 5));
     TRY("getpriority", syscall(SYS_getpriority, 0, 0));
     TRY("limits of another", syscall(SYS_prlimit64, 1, 0, 0, b));

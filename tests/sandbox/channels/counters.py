@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from .channel import FACTS, Channel, call
+from .channel import CHUNKS, FACTS, Channel, call
 
 _STEP = 16 << 20
 
@@ -81,6 +81,11 @@ def make_inodes(number: int, bit: int) -> None:
             os.close(call(number, b"x", 0))
 
 
+def make_files(bit: int) -> None:
+    for number in range(2000 * bit):
+        os.close(os.open(f"/tmp/made-{FACTS['key']}-{number}", os.O_WRONLY | os.O_CREAT))
+
+
 def inode(number: int) -> int:
     """The highest number that is given out: each processor has a thousand in advance."""
     ends, highest = (ctypes.c_int * 2)(), 0
@@ -139,5 +144,7 @@ CHANNELS = (
     Channel("signals", have_threads, lambda before: processes_near() - before > 20, ("pid",), before=processes_near),
     Channel("memory in use (sysinfo)", sway_tmp, lambda _: _sways(shared_memory), ("filter",)),
     Channel("memory in use (/proc)", sway_tmp, lambda _: _sways(meminfo), ("proc",), warm=False),
-    Channel("free space (statfs)", sway_errors, lambda _: _sways(free_space), ("filter",), warm=False),
+    Channel("free space (statfs)", sway_errors, lambda _: _sways(free_space), ("filter", "outputs"), warm=False),
+    Channel("numbers of the outputs", make_files, lambda _: any(os.fstat(fd).st_ino - FACTS["inode"] > 1000 for fd in (1, 2)),
+            ("outputs", "tmp"), (CHUNKS,), warm=False),
 )

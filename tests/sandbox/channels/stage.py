@@ -9,6 +9,7 @@ import ctypes
 import itertools
 import json
 import os
+import shutil
 import subprocess
 import time
 from collections import Counter
@@ -28,6 +29,7 @@ from privid.sandbox import brood, command, run
 from privid.sandbox.chunk import write_chunk_json
 from privid.sandbox.executable import install
 from privid.sandbox.lane import SETUP, Late, Program
+from privid.sandbox.places import Place, Places
 
 from ..conftest import Trial
 from ..test_filter import ALLOW_ALL
@@ -116,7 +118,8 @@ class Stage:
         roles = ("", "") if placement == CHUNKS else ("send", "receive")
         programs = [self._program(trial, role, warm) for trial, role in zip((one, other), roles, strict=True)]
         self._ready(((one, programs[0]), (other, programs[1])), warm)
-        facts |= {"key": next(self._count), "window": 0.1 * slower,
+        (mark := one.scratch / f"mark-{next(self._count)}").touch()
+        facts |= {"key": next(self._count), "window": 0.1 * slower, "inode": mark.stat().st_ino,
                   "devices": {name: Path(name).stat().st_mtime_ns for name in ("/dev/null", "/dev/zero", "/dev/urandom")}}
         begin = time.monotonic() + 2 * slower * SETUP
         for trial in self.lanes:
@@ -204,6 +207,8 @@ class Stage:
                     _join_key_ring()
                 if "descriptors" in self.removed:
                     self._leak_descriptor(patch, stack)
+                for trial in self.lanes if "outputs" in self.removed else ():
+                    patch.setattr(trial.lane, "_places", _MadeAnew(trial.scratch))
                 shared = self.lanes[0].scratch.parent / "tmp"
                 shared.mkdir(exist_ok=True)
                 shared.chmod(0o777)
@@ -250,6 +255,17 @@ class Stage:
         file = stack.enter_context((self._disk / "offset").open("w+b"))
         real = subprocess.Popen
         patch.setattr(subprocess, "Popen", lambda *a, pass_fds=(), **more: real(*a, pass_fds=(*pass_fds, file.fileno()), **more))
+
+
+class _MadeAnew(Places):
+    """Outputs on a file system that they share with other things."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def take(self) -> Place:
+        shutil.rmtree(self._directory / "places", ignore_errors=True)
+        return Places(self._directory / "places", 1).take()
 
 
 def _run(trial: Trial, program: Program, chunk: Path, begin: float, slot: float) -> dict[str, Any]:
