@@ -338,7 +338,7 @@ class Levels:
         literal, names = self.chance(0.25), [self.name("u") for _ in types]
         selects, trusted, declared, alike = list[str](), [True for _ in types], [False for _ in types], self.chance(0.6)
         picks: dict[str, Column] = {}
-        mixed = self.chance(0.3)
+        mixed, shown_types = self.chance(0.3), list(types)
         for i, side in enumerate(sides):
             chosen = [picks[t] if alike and picks.get(t) in side.cols else self.rng.choice(side.of(t)) for t in types]
             picks = dict(zip(types, chosen, strict=True))
@@ -347,12 +347,12 @@ class Levels:
             if mixed and types[0] in NUMBERS:
                 kind = self.rng.choice(NUMBERS)
                 chosen[0], trusted[0] = Column(self.value(kind, side.cols), kind, False), False
-                types[0] = min(types[0], kind, key=NUMBERS.index)
+                shown_types[0] = min(shown_types[0], kind, key=NUMBERS.index)
             shown = [f"{c.text} AS {name}" for c, name in zip(chosen, names, strict=True)]
             shown += [f"'{'abc'[i]}' AS side"] if literal else []
             selects.append(f"SELECT {', '.join(shown)} FROM {self.source(side, 'q')}{self.where(side, 0.2)}")
         cols = tuple(Column(name, t, is_trusted, is_declared)
-                     for name, t, is_trusted, is_declared in zip(names, types, trusted, declared, strict=True))
+                     for name, t, is_trusted, is_declared in zip(names, shown_types, trusted, declared, strict=True))
         return Level(f" {word} ".join(selects), (*cols, *((Column("side", "text", True),) if literal and word == "UNION ALL" else ())),
                      frozenset().union(*(s.forms for s in sides)) | {word.lower()})
 
