@@ -34,6 +34,7 @@ from .cgroups import Hierarchy
 from .child import Child
 from .command import ENVIRONMENT
 from .run import Limits, prefer
+from .sweeper import Sweeper
 from .users import SANDBOX_GID, claim_user
 from .verify import Allowed, Refused, Seen, check_apart, check_settled, has_holes, look, seems_ready
 
@@ -63,13 +64,13 @@ class Brood:
     """Made and closed by one thread of the lane, which must live as long: the nursery dies with it."""
 
     def __init__(self, *, name: str, lane: Path, root: Path, module: Path, files: Path | None, count: int, limits: Limits,
-                 hierarchy: Hierarchy, sweep: Callable[[int], None], cores: frozenset[int] | None = None,
+                 hierarchy: Hierarchy, sweeper: Sweeper, cores: frozenset[int] | None = None,
                  elsewhere: frozenset[int] | None = None) -> None:
         self._user = claim_user()
         self.uid = self._user.uid
         self.children: deque[Child] = deque()
         self.size = count
-        self._sweep = sweep
+        self._sweeper = sweeper
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.ended: dict[int, int] = {}
         self._said: set[str] = set()
@@ -169,7 +170,7 @@ class Brood:
         group = hierarchy.create(name, memory=limits.memory, processes=limits.processes)
         group.freeze()
         group.add(seen.pid)
-        return Child(seen, group, self._nest / name, self._sweep)
+        return Child(seen, group, self._nest / name, self._sweeper)
 
     def _furnish(self, limits: Limits) -> None:
         """For each a fresh /tmp, which is the first place that it can write to, the output, and the place where the chunk will be."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from . import syscalls
 from .cgroups import Group
 from .chunk import CHUNK_FILE, FRAMES_FILE
 from .run import Limits
+from .sweeper import Sweeper
 from .verify import Seen
 
 __all__ = ["Child"]
@@ -26,11 +26,11 @@ class Child:
     seen: Seen
     group: Group
     box: Path  # what it finds at /chunk
-    sweep: Callable[[int], None]  # has a directory emptied, elsewhere and later
+    sweeper: Sweeper
     tmpfs: int = -1
     output: int = -1
     errors: int = -1
-    swept: bool = False  # somebody is at it, or has been
+    swept: int = 0  # the number by which the sweeper knows its /tmp
     gone: bool = False  # buried
 
     def furnish(self, limits: Limits, uid: int, gid: int, opened: contextlib.ExitStack) -> tuple[int, int]:
@@ -71,24 +71,11 @@ class Child:
             self._unlink()
             self.close()
         if not self.swept and not self.group.crowd():
-            with self._top() as top:
-                self.sweep(top)
-            self.swept = True
-        self.gone = self.swept and self._is_empty() and self.group.remove(patience=0)
-        return self.gone
-
-    @contextlib.contextmanager
-    def _top(self) -> Iterator[int]:
-        """Its /tmp, to be listed."""
-        top = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.tmpfs)
-        try:
-            yield top
-        finally:
+            top = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.tmpfs)
+            self.swept = self.sweeper.sweep(top)
             os.close(top)
-
-    def _is_empty(self) -> bool:
-        with self._top() as top, os.scandir(top) as entries:
-            return next(entries, None) is None
+        self.gone = self.swept > 0 and self.sweeper.is_done(self.swept) and self.group.remove(patience=0)
+        return self.gone
 
     def close(self) -> None:
         for name in ("output", "errors"):

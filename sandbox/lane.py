@@ -209,7 +209,7 @@ class Lane:
         self._broods += 1
         return Brood(name=f"{os.getpid()}-{self.index}-b{self._broods}", lane=self._directory, root=self._root_of(program.runtime),
                      module=program.path, files=program.files, count=count, limits=self.limits, hierarchy=self._hierarchy,
-                     sweep=self._sweeper.sweep, cores=self._cores, elsewhere=self._elsewhere)
+                     sweeper=self._sweeper, cores=self._cores, elsewhere=self._elsewhere)
 
     def _root_of(self, runtime: str) -> Path:
         """The lane's own copy of a runtime, made when it is first needed."""

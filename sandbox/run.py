@@ -214,7 +214,7 @@ class Run:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
-    def bury(self, sweep: Callable[[int], None]) -> None:
+    def bury(self, sweep: Callable[[int], object]) -> None:
         """Wait until nothing is left, and free what the run held; `sweep` empties its /tmp. May take a while; never inside a slot."""
         self.kill()
         if self._process is not None:

@@ -5,13 +5,12 @@ remove depends on what a program left: neither the engine's interpreter nor its 
 most, files and bytes, is the public limit of a run's /tmp.
 """
 
-# ruff: noqa: PTH208 (relative to a directory that is mounted nowhere here)
+# ruff: noqa: PTH106, PTH108, PTH208 (relative to a directory that is mounted nowhere here)
 
 from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import socket
 import subprocess
 import sys
@@ -28,76 +27,103 @@ class Sweeper:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._socket, self._process = _start()
+        self._asked = self._done = 0
+        self._begin()
 
-    def sweep(self, directory: int) -> None:
-        """Have it emptied; returns before that is done, but may wait while much else is left to do."""
+    def _begin(self) -> None:
+        """What one that has ended did not do is not done any more."""
+        self._done = self._asked
+        self._tally = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._socket, self._process = _start(self._tally)
+
+    def is_done(self, number: int) -> bool:
+        """Whether the directory of this number has been emptied."""
+        with self._lock, contextlib.suppress(BlockingIOError):
+            self._done += os.eventfd_read(self._tally)
+        return self._done >= number
+
+    def sweep(self, directory: int) -> int:
+        """Have it emptied; returns its number before that is done, but may wait while much else is left to do."""
         with self._lock:
             while True:
                 try:
                     socket.send_fds(self._socket, [b"."], [directory])
-                    return
+                    self._asked += 1
+                    return self._asked
                 except OSError:  # it has ended
                     self.close()
-                    self._socket, self._process = _start()
+                    self._begin()
 
     def close(self) -> None:
         """What is not emptied yet goes away with its file system."""
+        os.close(self._tally)
         self._socket.close()
         self._process.kill()
         self._process.wait()
 
 
-def _start() -> tuple[socket.socket, subprocess.Popen[bytes]]:
+def _start(tally: int) -> tuple[socket.socket, subprocess.Popen[bytes]]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
-        command = [sys.executable, "-I", "-m", "privid.sandbox.sweeper", str(theirs.fileno())]
+        command = [sys.executable, "-I", "-m", "privid.sandbox.sweeper", str(theirs.fileno()), str(tally)]
         return ours, subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/",
-                                      env={}, pass_fds=(theirs.fileno(),), start_new_session=True)
+                                      env={}, pass_fds=(theirs.fileno(), tally), start_new_session=True)
 
 
 def empty(directory: int) -> None:
-    """Remove all that a program has left in a directory, however much and however deep, for whoever is root."""
-    with contextlib.suppress(OSError):
-        while names := os.listdir(directory):
-            for name in names:
-                if not _unlinked(name, directory):
-                    _flatten(name, directory)
+    """Remove all that a program has left in a directory, however much and however deep, for whoever is root. Step by step, since nothing
+    can be moved in a file system that a user namespace of the program's made. What cannot be removed stays, and the rest goes."""
+    os.fchdir(directory)
+    above: list[tuple[str, list[str]]] = []  # the directories that lead here, and what else is to be looked at in each
+    left = _clear()
+    while True:
+        if left:
+            name = left.pop()
+            with contextlib.suppress(OSError):
+                os.chdir(name)
+                above.append((name, left))
+                left = _clear()
+        elif above:
+            name, left = above.pop()
+            os.chdir("..")
+            with contextlib.suppress(OSError):
+                os.rmdir(name)
+        else:
+            return
 
 
-def _flatten(name: str, top: int) -> None:
-    """Remove a directory; the directories in it come to the top, so that depth costs nothing."""
-    inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=top)
+def _clear() -> list[str]:
+    """Unlink all files of the working directory; its directories."""
+    directories = list[str]()
     try:
-        for below in os.listdir(inner):
-            if not _unlinked(below, inner):
-                os.rename(below, secrets.token_hex(16), src_dir_fd=inner, dst_dir_fd=top)
-    finally:
-        os.close(inner)
-    os.rmdir(name, dir_fd=top)
-
-
-def _unlinked(name: str, directory: int) -> bool:
-    try:
-        os.unlink(name, dir_fd=directory)
-    except IsADirectoryError:
-        return False
-    return True
+        names = os.listdir()
+    except OSError:
+        return directories
+    for name in names:
+        try:
+            os.unlink(name)
+        except IsADirectoryError:
+            directories.append(name)
+        except OSError:
+            continue
+    return directories
 
 
 def main(arguments: list[str]) -> None:
-    """Usage: sweeper SOCKET, which is one end of a pair; ends when the other end is closed."""
+    """Usage: sweeper SOCKET TALLY; the socket is one end of a pair, and it ends when the other end is closed; what is done is counted."""
     os.setpriority(os.PRIO_PROCESS, 0, int(LEAST))
     with contextlib.suppress(OSError):
         Path("/proc/self/autogroup").write_bytes(LEAST)
-    control = socket.socket(fileno=int(arguments[0]))
+    control, tally = socket.socket(fileno=int(arguments[0])), int(arguments[1])
     while True:
         data, descriptors, _, _ = socket.recv_fds(control, 1, 1)
         if not data:
             return
         for directory in descriptors:
             empty(directory)
+            os.chdir("/")
             os.close(directory)
+            os.eventfd_write(tally, 1)
 
 
 if __name__ == "__main__":

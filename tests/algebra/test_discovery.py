@@ -18,7 +18,7 @@ PATIENCE = 240.0
 @pytest.fixture(scope="module")
 def hunt(stand: Stand) -> Iterator[Hunt]:
     """One search for all faults; tests/verify/calculus_mutants.py looks longer, and from several seeds."""
-    found = Hunt(stand, 2, ALL)
+    found = Hunt(stand, 4, ALL)
     found.hunt(200_000, SECONDS)
     while len(found.caught) < len(ALL) / 2 and time.monotonic() - found.begun < PATIENCE:
         found.run(100)
