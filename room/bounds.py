@@ -162,7 +162,7 @@ class Statement(Sources):
             self.occupy(hash_space(rows, groups, wide, self.room))
         found = [self._aggregate(agg, one, below, groups) for agg, one in wanted]
         if keys:  # what an aggregate holds may grow when all groups are there, whatever a hash table may take
-            self.occupy(groups * sum(value.size.bytes for value in found))
+            self.occupy((groups * sum(value.size.bytes for value in found), 0))
         # a condition on a key is evaluated before rows are grouped, the key being computed again
         shown = [key._replace(distinct=min(key.distinct, groups + 1)) for key in keys]
         return groups, shown, found

@@ -78,14 +78,16 @@ def ups(agg: Aggregate, below: Certificate, scope: Scope, camera: str, added: bo
         return (Fraction(-one.vanish), Fraction(one.appear)) if every else (Fraction(-tau), Fraction(tau))
     if value is None or value.low is None or value.high is None or agg.distinct:
         return None
-    low, high = min(value.low, _ZERO), max(value.high, _ZERO)
+    low, high, half = min(value.low, _ZERO), max(value.high, _ZERO), (value.high - value.low) / 2
     if name == "sum":
         if added:
             return tau * low, tau * high
         # what a FILTER leaves out adds nothing, so a key may go from nothing to any value and back
         found = increments(value.low, value.high, value.motion, one) if agg.filter is None else increments(low, high, Motion.ANY, one)
         return tau * found[0], tau * found[1]
-    return None  # nor of averages: each is put on the grid when it is collected, which moves it by a step
+    if name == "avg" and added and agg.filter is None:
+        return tau * min(low, -half), tau * max(high, half)
+    return None
 
 
 def increments(low: Fraction, high: Fraction, motion: Motion, change: Change) -> Interval:

@@ -61,8 +61,9 @@ def _changed_by(clamp: Clamp, row: Certificate, camera: str, keys: int, within: 
     if one.sigma is not None:
         candidates.append(dense_bound(one.sigma, clamp.single, clamp.pair, keys))
     if up is not None and (keys == 1 or (row.keyed and within)):
-        # on the grid, outwards
-        candidates.append(-(-(up[1] - up[0]) // clamp.step) * clamp.step * min(keys, 2))
+        # what is put on the grid when it is collected moves by a step, in each group that changes; on the grid, outwards
+        slack = 0 if clamp.collect is None else 2 * one.tau * clamp.step
+        candidates.append(-(-(up[1] - up[0] + slack) // clamp.step) * clamp.step * min(keys, 2))
     return min(candidates)
 
 

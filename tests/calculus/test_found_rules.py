@@ -242,3 +242,8 @@ def _parts(regions: str) -> str:
 def test_scans_of_one_table_are_charged_in_proportion_if_they_read_the_same_runs(stand: Stand, regions: str, proportional: bool) -> None:
     """A share that follows from all scans together says nothing of one event, which is in the regions of some of them."""
     assert stand.explain(f"SELECT count(*) FROM ({_parts(regions)}) q").plan.linear is proportional
+
+
+def test_averages_that_are_put_on_the_grid_when_they_are_collected_move_by_a_step_each(stand: Stand) -> None:
+    grouped = "SELECT plate, avg(range(v, 0, 1e-18)) AS a FROM n2 GROUP BY plate"
+    assert (scale(stand, f"SELECT sum(a) FROM ({grouped}) q") or 0) >= Fraction(12, 10**18)
