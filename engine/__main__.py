@@ -117,14 +117,15 @@ def _build(options: argparse.Namespace, log: Log, cleanup: ExitStack) -> Server:
                     read_file=attachments.content, open_reader=partial(video.Decoder, options.videos), describe=describe,
                     read_output=programs.read_output, weigh=programs.weight, post=bulletin.post)
     cleanup.callback(runner.stop)
+    scenes = Scenes(ledger)
     sources = Sources(lambda source, fps: video.open_footage(options.videos, source, fps, cache / "footage"), video.make_grid,
-                      attachments.executable, Scenes(ledger))
+                      attachments.executable, scenes)
     room = Room(options.data, ledger.pool, log.write)
     cleanup.callback(room.close)
     evaluations = Evaluations(room, rows_file(cache / "chunks.db"), log)
     room.gauge.hidden, room.gauge.busy_until = chunks.hidden, evaluations.busy_until
     cleanup.callback(evaluations.close)
-    desk = Desk(ledger, sources, programs, runner, chunks, room, evaluations, Obstacle(log), log)
+    desk = Desk(ledger, sources, programs, runner, chunks, room, evaluations, Obstacle(log), scenes, log)
     database = _database(options.conninfo)
     listener = listen(options.socket, options.peer_uid)
     cleanup.callback(options.socket.unlink, missing_ok=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 from privid import calculus
 from privid.errors import EngineUnavailable, SandboxFailed
-from privid.ledger import Claim, Ledger, ReleaseRecord, Use
+from privid.ledger import Claim, Connection, Ledger, ReleaseRecord, Use
 from privid.model import Camera, Key, Plan, Span, TableUse
 from privid.room import Room, chunk_moments
 from privid.room.query import objects, publics
@@ -35,6 +35,7 @@ from .log import Log
 from .obstacle import Obstacle
 from .programs import OUTCOMES, Programs
 from .runner import Runner
+from .scenes import Scenes
 from .series import Stretch
 from .shapes import Shapes, Wider
 from .timetable import NANO, nanoseconds
@@ -85,7 +86,7 @@ class Desk:
     """Serves requests; one for the whole engine, used by many threads."""
 
     def __init__(self, ledger: Ledger, sources: Sources, programs: Programs, runner: Runner, cache: ChunkCache, room: Room,
-                 evaluations: Evaluations, obstacle: Obstacle, log: Log) -> None:
+                 evaluations: Evaluations, obstacle: Obstacle, scenes: Scenes, log: Log) -> None:
         self._ledger = ledger
         self._sources = sources
         self._judge = Judge(sources, room)
@@ -95,6 +96,7 @@ class Desk:
         self._shapes = Shapes(cache)
         self._evaluations = evaluations
         self._obstacle = obstacle
+        self._scenes = scenes
         self._log = log
         #: what EXPLAIN shows of a release's key: the key itself is a digest of the video, which nobody may see
         self._secret = secrets.token_bytes(32)
@@ -112,6 +114,11 @@ class Desk:
         with self._ledger.pool.connection() as conn:
             stated.confirm(conn, raw=raw)
         return stated
+
+    def _confirm(self, stated: Stated, judged: Judged, conn: Connection) -> None:
+        """In the transaction that charges: whether all that was judged is still so."""
+        stated.confirm(conn)
+        self._scenes.confirm(conn, judged.tables)
 
     def _read(self, use: TableUse, *, alone: bool = False) -> _Read:
         """`alone`: whatever wider table there is."""
@@ -185,7 +192,7 @@ class Desk:
         cancel.check()
         release = self._ledger.charge(_claims(plan), ReleaseRecord(
             role=text_of(request, "role"), query=text_of(request, "query"), canonical=plan.canonical, key=key, epsilon=plan.epsilon,
-            mechanism=plan.mechanism, outputs=plan.outputs), stated.confirm)
+            mechanism=plan.mechanism, outputs=plan.outputs), partial(self._confirm, stated, judged))
         handle = Handle(Charge(release, arrived, time.monotonic_ns(), nanoseconds(allowance)), self._cache.pin())
         self._log.write("release charged", release=release, cameras=len(plan.costs), outputs=len(plan.outputs), groups=len(plan.keys))
         try:

@@ -8,9 +8,9 @@ from difflib import get_close_matches
 from fractions import Fraction
 from typing import Any, cast
 
-from privid.errors import InvalidValue
-from privid.ledger import Ledger
-from privid.model import Cells, Mask, Polygon, Region, Regions
+from privid.errors import InvalidValue, OutOfDate
+from privid.ledger import Connection, Ledger
+from privid.model import Cells, Mask, Polygon, Region, Regions, Table
 from privid.quantities import parse_duration
 
 __all__ = ["Scenes"]
@@ -37,6 +37,17 @@ class Scenes:
         return Regions(name, boundary, straddle, tuple(Region(part, _polygon(shape)) for part, shape in zip(names, shapes, strict=True)),
                        rho=_duration(rho, "rho"), pieces=pieces, visible=_duration(visible, "visible"),
                        cells=None if cells is None else _cells(cells))
+
+    def confirm(self, connection: Connection, tables: Iterable[Table]) -> None:
+        """Refuses what has been withdrawn since it was looked up. Masks and regions are never changed, and a name is not given again."""
+        for table in tables:
+            for kind, scene in (("mask", table.mask), ("region", table.regions)):
+                if scene is not None:
+                    row = connection.execute(f"SELECT withdrawn FROM privid.{kind}_store WHERE camera = %s AND name = %s".encode(),
+                                             (table.camera.name, scene.name)).fetchone()
+                    if row is None or row[0]:
+                        raise OutOfDate(f'{kind} "{scene.name}" of camera "{table.camera.name}" was withdrawn meanwhile',
+                                        hint="Ask again, through what the camera's owner offers now.")
 
     def _find(self, kind: str, columns: str, camera: str, name: str) -> tuple[Any, ...]:
         words = f'regions "{name}" of camera "{camera}"' if kind == "region" else f'mask "{name}" of camera "{camera}"'

@@ -73,7 +73,17 @@ def _start(tally: int) -> tuple[socket.socket, subprocess.Popen[bytes]]:
 def empty(directory: int) -> None:
     """Remove all that a program has left in a directory, however much and however deep, for whoever is root. Step by step, since nothing
     can be moved in a file system that a user namespace of the program's made. What cannot be removed stays, and the rest goes."""
-    os.fchdir(directory)
+    home = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fchdir(directory)
+        _remove_all()
+    finally:
+        os.fchdir(home)
+        os.close(home)
+
+
+def _remove_all() -> None:
+    """What is in the working directory."""
     above: list[tuple[str, list[str]]] = []  # the directories that lead here, and what else is to be looked at in each
     left = _clear()
     while True:
@@ -121,7 +131,6 @@ def main(arguments: list[str]) -> None:
             return
         for directory in descriptors:
             empty(directory)
-            os.chdir("/")
             os.close(directory)
             os.eventfd_write(tally, 1)
 

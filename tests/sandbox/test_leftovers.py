@@ -97,3 +97,16 @@ def test_every_bound_is_that_of_a_group_which_outlives_what_is_counted_to_it(lan
         time.sleep(0.005)
     assert seen and seen[0] == ((0, 1), True)
     lane.lane.dismiss(program)
+
+
+def test_what_a_cold_run_leaves_is_removed_however_it_lies(lane: Trial) -> None:
+    """Its /tmp is made in a user namespace of its own, in which not even root can move anything."""
+    path = lane.scratch / f"leaves-{time.monotonic_ns()}"
+    content = "#!/bin/sh\nhead -c 20000000 /dev/zero > /tmp/large\nmkdir -p /tmp/a/b/c /tmp/d/e\necho > /tmp/a/b/c/f\n"
+    program = Program(path, install(content.encode(), "leaves", path))
+    assert lane.lane.run_soon(program, lane.chunk, 2.0).outcome is Outcome.OK
+    assert lane.lane._pins is not None
+    deadline = time.monotonic() + 20
+    while (left := max(used(fd)[0] for fd in lane.lane._pins._generations[-1])) > 1 << 20 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert left <= 1 << 20
