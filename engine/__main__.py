@@ -20,6 +20,7 @@ from privid import __version__, video
 from privid.errors import PrividError
 from privid.ledger import Ledger
 from privid.room import Room
+from privid.sandbox.capabilities import memory_bound
 from privid.sandbox.lane import Lane
 from privid.sandbox.run import Limits
 from privid.sandbox.runtime import find_runtime
@@ -31,6 +32,7 @@ from .definitions import Sources
 from .evaluation import Evaluations
 from .kept import rows_file
 from .log import Log
+from .memory import Beside, reserved
 from .obstacle import Obstacle
 from .programs import Programs, describe
 from .reading import Readings
@@ -122,8 +124,9 @@ def _build(options: argparse.Namespace, log: Log, cleanup: ExitStack) -> Server:
                       attachments.executable, scenes)
     room = Room(options.data, ledger.pool, log.write)
     cleanup.callback(room.close)
-    evaluations = Evaluations(room, rows_file(cache / "chunks.db"), log)
-    room.gauge.hidden, room.gauge.busy_until = chunks.hidden, evaluations.busy_until
+    reserve = reserved(memory_bound(options.lanes, limits, 0, warm=any(lane.warm for lane in lanes)))
+    evaluations = Evaluations(room, rows_file(cache / "chunks.db"), log, reserve)
+    room.gauge.memory, room.gauge.hidden, room.gauge.busy_until = Beside(reserve).free, chunks.hidden, evaluations.busy_until
     cleanup.callback(evaluations.close)
     desk = Desk(ledger, sources, programs, runner, chunks, room, evaluations, Obstacle(log), scenes, log)
     database = _database(options.conninfo)

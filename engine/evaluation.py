@@ -169,8 +169,9 @@ class Evaluation:
 class Evaluations:
     """The evaluator as the engine has it: started, told, replaced when it has died, and ended. Used by many threads."""
 
-    def __init__(self, room: Room, chunks: Path, log: Log) -> None:
+    def __init__(self, room: Room, chunks: Path, log: Log, reserve: int = 0) -> None:
         self._room, self._chunks, self._log = room, chunks, log
+        self._reserve = reserve  # bytes of memory that are set aside for programs
         self._listener = room.listen()
         self._idents = count(1)
         self._sending = threading.Lock()  # of the socket, and of which process it leads to
@@ -220,7 +221,7 @@ class Evaluations:
         fds = (theirs.fileno(), self._listener.fileno())
         cores = max(1, len(os.sched_getaffinity(0)))  # those that are left beside the lanes of programs
         arguments = ["--control", fds[0], "--listener", fds[1], "--room", self._room.directory, "--uid", self._room.uid,
-                     "--connections", self._room.connections, "--chunks", self._chunks, "--lanes", cores]
+                     "--connections", self._room.connections, "--chunks", self._chunks, "--lanes", cores, "--reserve", self._reserve]
         try:
             process = subprocess.Popen([*COMMAND, *map(str, arguments)], stdin=subprocess.DEVNULL, pass_fds=fds)
         finally:

@@ -35,6 +35,7 @@ from .blocks import Blocks
 from .evaluation import Begun, Changed, Done, Suspected, Task, Withdraw, Withdrawn, receive, send
 from .kept import Entry, Kept
 from .log import Log
+from .memory import Beside
 from .room_session import RoomSession
 from .server import Server
 from .timetable import NANO
@@ -189,14 +190,15 @@ def main() -> None:
     """Until the engine closes its end, or dies."""
     parser = argparse.ArgumentParser(prog="python -m privid.engine.evaluator", description="Evaluates inner queries for an engine.")
     for name, kind in (("control", int), ("listener", int), ("room", Path), ("uid", int), ("connections", int), ("chunks", Path),
-                       ("lanes", int)):
+                       ("lanes", int), ("reserve", int)):
         parser.add_argument(f"--{name}", type=kind, required=True)
     options = parser.parse_args()
     sys.setswitchinterval(0.0005)
     set_priority(0, QUICK)
     control = socket.socket(fileno=options.control)
     evaluators: list[Evaluator] = []
-    room = RemoteRoom(options.room, options.connections, lambda number: evaluators[0].say(Suspected(number)))
+    room = RemoteRoom(options.room, options.connections, lambda number: evaluators[0].say(Suspected(number)),
+                      Beside(options.reserve).free)
     pool = RoomPool(room, stock=options.lanes + 2, at_once=2 * options.lanes + 4, public=1)
     evaluators.append(Evaluator(control, pool, room, options.lanes))
     chunks = KeptChunks(options.chunks)

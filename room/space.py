@@ -5,7 +5,8 @@ and again before its query begins, twice what it can need must be free.
 
 Whether that is so is told, and what is free depends on rows too: those that are kept take disk, and so do queries. So before the charge
 it is asked of a gauge that knows neither: kept rows count with the most that they could take, and nothing is measured while anything is
-computed. And what is needed counts in powers of four.
+computed. And what is needed counts in powers of four. Programs take memory, as much as they like; so that counts as if each took its most
+at any time.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["RESERVE", "Gauge", "free_disk", "free_memory", "is_enough", "rounded"]
+__all__ = ["RESERVE", "Gauge", "free_disk", "free_memory", "is_enough", "rounded", "total_memory"]
 
 #: bytes that are kept free in any case
 RESERVE = 64 << 20
@@ -30,8 +31,17 @@ def free_disk(directory: int | Path) -> int:
 
 def free_memory() -> int:
     """Bytes that processes can still have without anything being swapped."""
+    return _memory("MemAvailable:")
+
+
+def total_memory() -> int:
+    """Bytes that the machine has."""
+    return _memory("MemTotal:")
+
+
+def _memory(name: str) -> int:
     for line in Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith("MemAvailable:"):
+        if line.startswith(name):
             return int(line.split()[1]) << 10
     return 0
 
@@ -55,6 +65,8 @@ class Gauge:
         self._directory = directory
         self._lock = threading.Lock()
         self._known: tuple[int, int] | None = None
+        #: bytes of memory that are free, whatever programs do with theirs
+        self.memory: Callable[[], int] = free_memory
         #: bytes of disk that kept rows could still take, beyond what they do
         self.hidden: Callable[[], int] = lambda: 0
         #: when something was last computed, in seconds of the monotonic clock
@@ -64,7 +76,7 @@ class Gauge:
         """Bytes of disk and of memory."""
         with self._lock:
             if self._known is None or time.monotonic() > self.busy_until() + 1:
-                self._known = free_disk(self._directory) - self.hidden(), free_memory()
+                self._known = free_disk(self._directory) - self.hidden(), self.memory()
             return self._known
 
 

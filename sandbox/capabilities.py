@@ -128,7 +128,7 @@ def _control_groups() -> Finding:
                        "Mount cgroup2 at /sys/fs/cgroup with the controllers memory and pids.")
     if hierarchy.weight is None:
         return Finding(name, Status.CAUTION, f"version {hierarchy.version}, memory and pids, but no cpu: what is left of a run has "
-                       "the least weight as a session only, which counts for nothing where the engine is in a group of its own",
+                       "little weight as a session only, which counts for nothing where the engine is in a group of its own",
                        "Let /sys/fs/cgroup have the controller cpu.")
     return Finding(name, Status.PASS, f"version {hierarchy.version}, memory, pids and cpu")
 
@@ -196,8 +196,8 @@ def _cores() -> Finding:
 
 
 def memory_bound(lanes: int, limits: Limits, roots: int, *, warm: bool = True) -> int:
-    """What lanes can take at most, each busy with one program, frames not counted: copies of the runtimes; the run that goes on and the
-    one before it, which may take its time to go away; what broods hold. Each of these has a limit of its own; /tmp counts to its run."""
+    """What lanes can take at most, each busy with one program, frames not counted: copies of the runtimes; the run that goes on and
+    what earlier ones have left (Lane); what broods hold. Each of these has a limit of its own; /tmp counts to its run."""
     return lanes * (roots + 2 * limits.memory + (BROODS * most_memory(limits) if warm else 0))
 
 

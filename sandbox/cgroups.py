@@ -12,18 +12,21 @@ import contextlib
 import os
 import threading
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["LEAST", "Group", "Hierarchy", "find_hierarchy", "read_whole"]
+__all__ = ["LITTLE", "Group", "Hierarchy", "Remains", "find_hierarchy", "read_whole"]
 
 _MOUNT = Path("/sys/fs/cgroup")
 _PREFIX = "privid-"
-#: The least that a group, a session or a process can weigh: what is left of a run is to take time from nobody. One word for all three: as a
-#: nice value, 15 where others have 1024; as the shares of a group of version 1, 19.
-LEAST = b"19"
-#: What a program weighs in its slot, by the file that says so: as much as ten nice values make.
+#: What is left of a run weighs little, however many processes it is: a third of an ordinary process, a thirtieth of the room or of a program
+#: in its slot. Less would not do: it must go away about as fast as programs can make it anew, also where every core is wanted.
+LITTLE = 5
+#: What a group or a session weighs, by the file that says so: like processes of these nice values.
+_LITTLE = {"cpu.shares": "335", "cpu.weight.nice": "5", "autogroup": "5"}
 _MUCH = {"cpu.shares": b"9548", "cpu.weight.nice": b"-10"}
+_USED = ("memory.current", "memory.usage_in_bytes")
 
 
 @dataclass(frozen=True)
@@ -45,17 +48,17 @@ class Group:
         return b"frozen 1" in read_whole(f"{self.stroke}/cgroup.events")
 
     def kill(self) -> None:
-        """Everything in it, at once, frozen or not; what its end takes, it takes from nobody."""
+        """Everything in it, at once, frozen or not; its end weighs little."""
         with contextlib.suppress(FileNotFoundError):
             if self.weight is not None:
-                _write(str(self.weight), LEAST.decode())
+                _write(str(self.weight), _LITTLE[self.weight.name])
         with contextlib.suppress(FileNotFoundError):
             if self.stroke is not None:
                 _write(f"{self.stroke}/cgroup.kill", "1")
 
     def open_stroke(self, stack: contextlib.ExitStack, pid: int) -> tuple[int, int, int]:
-        """Descriptors of the file that kills, of the list of tasks, and of the file that takes LEAST: the group's own weight, which is made
-        that of a program in its slot, or that of the session of process `pid` where groups have none."""
+        """Descriptors of the file that kills, of the list of tasks, and of the file that says what they weigh: the group's own, which is
+        made that of a program in its slot, or that of the session of process `pid` where groups have none."""
         opened = []
         weight = self.weight or Path(f"/proc/{pid}/autogroup")
         if not weight.exists():
@@ -90,11 +93,11 @@ class Group:
 
     def peak(self) -> int | None:
         """The most bytes of memory that were in use at a time, or None where the kernel does not record it."""
-        for directory in self.directories:
-            for name in ("memory.peak", "memory.max_usage_in_bytes"):
-                with contextlib.suppress(OSError, ValueError):
-                    return int(read_whole(f"{directory}/{name}"))
-        return None
+        return _first_number(self.directories, "memory.peak", "memory.max_usage_in_bytes")
+
+    def used(self) -> int:
+        """Bytes of memory in use; 0 when the group is gone."""
+        return _first_number(self.directories, *_USED) or 0
 
     def remove(self, patience: float) -> bool:
         """Remove the group; it can go only when the kernel has buried the last process in it."""
@@ -114,6 +117,25 @@ class Group:
                     return False
                 time.sleep(0.01)
         return True
+
+
+class Remains:
+    """What runs that are over still hold, for threads of one lane."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._groups = list[Group]()
+
+    def add(self, group: Group) -> None:
+        with self._lock:
+            self._groups.append(group)
+
+    def used(self) -> int:
+        """Bytes of memory."""
+        with self._lock:
+            held = [(group, used) for group in self._groups if (used := group.used())]
+            self._groups = [group for group, _ in held]
+            return sum(used for _, used in held)
 
 
 @dataclass(frozen=True)
@@ -147,13 +169,26 @@ class Hierarchy:
         if stroke is not None and stroke not in directories:
             _make(stroke)
             directories += (stroke,)
-        weight = None if self.weight is None else self.weight / name / ("cpu.weight.nice" if self.version == 2 else "cpu.shares")
-        return Group(directories, stroke, weight)
+        return Group(directories, stroke, None if self.weight is None else self.weight / name / self._weighs)
+
+    @property
+    def _weighs(self) -> str:
+        return "cpu.weight.nice" if self.version == 2 else "cpu.shares"
+
+    @property
+    def little(self) -> str:
+        """What makes a group that was opened for its stroke weigh little."""
+        return _LITTLE["autogroup" if self.weight is None else self._weighs]
 
     def prefix(self, name: str) -> Path:
         """What the paths begin with by which groups of such names are killed."""
         assert self.stroke is not None
         return self.stroke / (_PREFIX + name)
+
+    def used(self) -> int:
+        """Bytes of memory in use by all runs, and by what they have left behind, of all engines here."""
+        return sum(_first_number([directory], *_USED) or 0 for parent in self.parents if _has_memory(parent)
+                   for directory in parent.glob(f"{_PREFIX}*-*"))
 
     def sweep(self) -> None:
         """Remove groups that an engine which was killed left behind; a name has its engine's process id."""
@@ -165,6 +200,19 @@ class Hierarchy:
                         if (directory / "cgroup.kill").exists():
                             (directory / "cgroup.kill").write_text("1")
                         directory.rmdir()
+
+
+def _has_memory(parent: Path) -> bool:
+    """Whether memory is counted in this hierarchy."""
+    return (parent / "cgroup.controllers").exists() or (parent / "memory.limit_in_bytes").exists()
+
+
+def _first_number(directories: Iterable[Path], *names: str) -> int | None:
+    for directory in directories:
+        for name in names:
+            with contextlib.suppress(OSError, ValueError):
+                return int(read_whole(f"{directory}/{name}"))
+    return None
 
 
 def _make(directory: Path) -> None:

@@ -5,7 +5,7 @@ that lets the program go, the one that kills it, the list of its tasks, the one 
 those of the slot. The gate sits on the lane's core with a priority above every program. At the end of a slot it takes the program's weight
 from it, kills, sends the dying to other cores (to free what a hostile program has piled up can take the kernel seconds), and stays on the
 core, spinning, until the next slot begins. So a program always starts on a core that was busy with the same loop for as long as the guard,
-no work that another program caused is left on it, and elsewhere that work is done in time which nobody else wants.
+no work that another program caused is left on it, and elsewhere that work weighs little.
 
     lane (one of its hands)                                            gate
     number, begin, end, word + [go, kill, tasks, weight, *stamped] ->
@@ -27,7 +27,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from .cgroups import LEAST
+from .cgroups import LITTLE
 
 __all__ = ["ENDED", "LATE", "MESSAGE", "STOP", "TURN", "main"]
 
@@ -72,16 +72,16 @@ class Turn:
             os.write(opener, self.word)
         self.started = started
 
-    def kill(self, elsewhere: frozenset[int]) -> None:
+    def kill(self, elsewhere: frozenset[int], little: bytes) -> None:
         _, killer, tasks, weight, *_ = self.descriptors
-        for fd, word in ((weight, LEAST), (killer, b"1")):
+        for fd, word in ((weight, little), (killer, b"1")):
             with contextlib.suppress(OSError):
                 os.write(fd, word)
         self.tell(ENDED)  # at once: the lane must hear it before it hears that the program is gone
         with contextlib.suppress(OSError):
             for task in map(int, os.pread(tasks, 1 << 16, 0).split()):
                 with contextlib.suppress(OSError):
-                    os.setpriority(os.PRIO_PROCESS, task, int(LEAST))
+                    os.setpriority(os.PRIO_PROCESS, task, LITTLE)
                     if elsewhere:
                         os.sched_setaffinity(task, elsewhere)
         self.leave()
@@ -104,9 +104,9 @@ def _spin(moment: int) -> None:
 class Gate:
     """One lane's slots. They do not overlap, so at most one runs; the next ones wait."""
 
-    def __init__(self, hands: list[socket.socket], elsewhere: frozenset[int]) -> None:
+    def __init__(self, hands: list[socket.socket], elsewhere: frozenset[int], little: bytes) -> None:
         self._hands = hands
-        self._elsewhere = elsewhere
+        self._elsewhere, self._little = elsewhere, little
         self._running: Turn | None = None
         self._waiting: list[Turn] = []
 
@@ -116,7 +116,7 @@ class Gate:
             now = time.monotonic_ns()
             if self._running is not None:
                 if now >= self._running.end:
-                    self._running.kill(self._elsewhere)
+                    self._running.kill(self._elsewhere, self._little)
                     self._running = None
                     continue
                 self._listen(self._running.end - now)
@@ -150,23 +150,24 @@ class Gate:
     def _stop(self, hand: socket.socket) -> None:
         for turn in [*self._waiting, *([] if self._running is None else [self._running])]:
             if turn.hand is hand:
-                turn.kill(self._elsewhere)
+                turn.kill(self._elsewhere, self._little)
         self._waiting = [turn for turn in self._waiting if turn.descriptors]
         if self._running is not None and not self._running.descriptors:
             self._running = None
 
 
 def main(arguments: list[str]) -> None:
-    """Usage: gate CORES ELSEWHERE GROUPS HAND... (cores as numbers with commas between them; hands as descriptors; GROUPS is what the
-    paths of all groups of the lane begin with: what is left in them when the lane ends without a word is killed)."""
+    """Usage: gate CORES ELSEWHERE GROUPS LITTLE HAND... (cores as numbers with commas between them; hands as descriptors; GROUPS is what
+    the paths of all groups of the lane begin with: what is left in them when the lane ends without a word is killed; LITTLE is what makes
+    one weigh little)."""
     cores, elsewhere = (frozenset(int(core) for core in text.split(",") if core) for text in arguments[:2])
-    hands = [socket.socket(fileno=int(text)) for text in arguments[3:]]
+    hands = [socket.socket(fileno=int(text)) for text in arguments[4:]]
     if cores:
         os.sched_setaffinity(0, cores)
     with contextlib.suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(_PRIORITY))
     gc.disable()
-    Gate(hands, elsewhere).serve()
+    Gate(hands, elsewhere, arguments[3].encode()).serve()
     groups = Path(arguments[2])
     for group in groups.parent.glob(f"{groups.name}*"):
         with contextlib.suppress(OSError):

@@ -59,7 +59,7 @@ class Booked:
     go: int
     kill: int
     tasks: int
-    weight: int  # the file that takes LEAST
+    weight: int  # the file that says what its processes weigh
     stamped: Sequence[int]  # files whose times must tell nothing but the slot
 
 
@@ -181,8 +181,9 @@ def watch(*fds: int) -> select.poll:
 class Hands:
     """A gate and the hands that use it. The gate ends when they are closed, or this process ends."""
 
-    def __init__(self, cores: frozenset[int] | None, elsewhere: frozenset[int] | None, groups: Path) -> None:
+    def __init__(self, cores: frozenset[int] | None, elsewhere: frozenset[int] | None, groups: Path, little: str) -> None:
         self._groups = groups  # what the paths of the lane's groups begin with
+        self._little = little  # what makes one weigh little
         self._cores, self._elsewhere = cores or frozenset(), elsewhere or frozenset()
         self._making = threading.Lock()
         self._free: queue.SimpleQueue[Hand] = queue.SimpleQueue()
@@ -194,7 +195,7 @@ class Hands:
         pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(HANDS)]
         theirs = [pair[1] for pair in pairs]
         places = [",".join(map(str, sorted(group))) for group in (self._cores, self._elsewhere)]
-        command = [sys.executable, "-I", "-m", "privid.sandbox.gate", *places, str(self._groups)]
+        command = [sys.executable, "-I", "-m", "privid.sandbox.gate", *places, str(self._groups), self._little]
         self._process = subprocess.Popen([*command, *(str(s.fileno()) for s in theirs)],
                                          stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/", env={},
                                          pass_fds=[s.fileno() for s in theirs], start_new_session=True)

@@ -21,7 +21,7 @@ from privid.errors import SandboxFailed
 
 from . import filter as system_calls
 from .brood import Brood
-from .cgroups import Group, Hierarchy, find_hierarchy
+from .cgroups import Group, Hierarchy, Remains, find_hierarchy
 from .child import Child
 from .chunk import CHUNK_FILE, FRAMES_FILE
 from .executable import Kind
@@ -89,6 +89,7 @@ class Lane:
         self._places = None if self._as_root else Places(self._directory / "places")
         self._pins = Pins() if self._as_root else None
         self._sweeper = Sweeper()
+        self._remains = Remains()
         self._dead: queue.SimpleQueue[Run | None] = queue.SimpleQueue()
         self._undertaker = threading.Thread(target=self._bury, name=f"lane-{index}-undertaker", daemon=True)
         self._undertaker.start()
@@ -99,7 +100,7 @@ class Lane:
         self._hands: Hands | None = None
         if strokes and self._hierarchy is not None and self._hierarchy.stroke is not None:
             self._setups = self._hierarchy.create(f"{os.getpid()}-{index}-setups", memory=self.limits.memory, processes=1024)
-            self._hands = Hands(self._cores, self._elsewhere, self._hierarchy.prefix(f"{os.getpid()}-{index}-"))
+            self._hands = Hands(self._cores, self._elsewhere, self._hierarchy.prefix(f"{os.getpid()}-{index}-"), self._hierarchy.little)
         able = warm and strokes
         if self._as_root:
             _allow_descriptors()
@@ -139,6 +140,7 @@ class Lane:
         itself did not work. `stop` ends the run at once; its result is Outcome.CANCELLED.
         """
         with self._entered:
+            self._await_room(begin)
             mapped = self._check_readable(program.path, program.kind, chunk_dir)
             taken = self._nurse.take(program) if self._nurse is not None else None
             if taken is not None:
@@ -185,6 +187,7 @@ class Lane:
             if untouched and child.clear():
                 self._nurse.give_back(brood, child)
             else:
+                self._remains.add(child.group)
                 self._nurse.bury(brood, child)
 
     def _run_cold(self, program: Program, chunk_dir: Path, begin: float, end: float, mapped: int, stop: Stop | None) -> RunResult:
@@ -196,7 +199,17 @@ class Lane:
                 return self._measured(_attend(run, hand, begin, end, stop), run.group)
         finally:
             run.kill()
+            if run.group is not None:
+                self._remains.add(run.group)
             self._dead.put(run)
+
+    def _await_room(self, begin: float) -> None:
+        """What earlier runs have left must fit beside a run: memory_bound (capabilities.py) counts on it. It weighs enough to go away in
+        time, but for machines on which it gets no share of a processor; there, slots slip."""
+        while self._remains.used() > self.limits.memory:
+            if time.monotonic() >= begin:
+                raise Late
+            time.sleep(0.002)
 
     def _measured(self, result: RunResult, group: Group | None) -> RunResult:
         return replace(result, memory=group.peak()) if self._measure and group is not None else result
@@ -267,7 +280,7 @@ class Lane:
 
     def _bury(self) -> None:
         while (run := self._dead.get()) is not None:
-            run.bury(self._sweeper.sweep)
+            run.bury(self._sweeper.clear)
 
     def _open_scratch(self, scratch: Path) -> None:
         """Let lanes, and nobody else, look into the scratch directory."""

@@ -214,8 +214,9 @@ class Run:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
-    def bury(self, sweep: Callable[[int], object]) -> None:
-        """Wait until nothing is left, and free what the run held; `sweep` empties its /tmp. May take a while; never inside a slot."""
+    def bury(self, clear: Callable[[int], None]) -> None:
+        """Wait until nothing is left, and free what the run held; `clear` empties its /tmp. Its group, which that is counted to, goes last.
+        May take a while; never inside a slot."""
         self.kill()
         if self._process is not None:
             # Bubblewrap ends when its process 1 has, which it buries. Killed first, it would leave that to the machine's own process 1.
@@ -231,7 +232,7 @@ class Run:
             os.close(self._pidfd)
             self._pidfd = None
         if self._tmp is not None and self._pins is not None:
-            sweep(self._tmp)
+            clear(self._tmp)
             self._tmp = None
         self._own_ends.close()
         if self.group is None or self.group.remove(patience=10):

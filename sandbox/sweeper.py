@@ -1,4 +1,4 @@
-"""Empties the /tmp of runs that are over: a process of its own beside each lane, of the least weight, which does nothing else.
+"""Empties the /tmp of runs that are over: a process of its own beside each lane, which weighs little and does nothing else.
 
 The file systems themselves are kept for the sake of their numbers (see places.py), so they cannot be dropped as they are. What there is to
 remove depends on what a program left: neither the engine's interpreter nor its share of the processors is to know. How much it can be at
@@ -15,9 +15,10 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
-from .cgroups import LEAST
+from .cgroups import LITTLE
 
 __all__ = ["Sweeper", "empty", "main"]
 
@@ -53,6 +54,12 @@ class Sweeper:
                 except OSError:  # it has ended
                     self.close()
                     self._begin()
+
+    def clear(self, directory: int) -> None:
+        """Have it emptied, and wait for that."""
+        number = self.sweep(directory)
+        while not self.is_done(number):
+            time.sleep(0.005)
 
     def close(self) -> None:
         """What is not emptied yet goes away with its file system."""
@@ -121,9 +128,9 @@ def _clear() -> list[str]:
 
 def main(arguments: list[str]) -> None:
     """Usage: sweeper SOCKET TALLY; the socket is one end of a pair, and it ends when the other end is closed; what is done is counted."""
-    os.setpriority(os.PRIO_PROCESS, 0, int(LEAST))
+    os.setpriority(os.PRIO_PROCESS, 0, LITTLE)
     with contextlib.suppress(OSError):
-        Path("/proc/self/autogroup").write_bytes(LEAST)
+        Path("/proc/self/autogroup").write_text(str(LITTLE))
     control, tally = socket.socket(fileno=int(arguments[0])), int(arguments[1])
     while True:
         data, descriptors, _, _ = socket.recv_fds(control, 1, 1)

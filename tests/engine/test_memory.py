@@ -1,0 +1,64 @@
+"""Whether a release fits is told, and must not tell what programs do with their memory."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from privid.engine.memory import Beside, reserved
+from privid.room.space import free_memory, total_memory
+from privid.sandbox.cgroups import Group, find_hierarchy
+
+MIB = 1 << 20
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user cannot make control groups")
+
+
+@contextmanager
+def taken(group: Group, size: int) -> Iterator[None]:
+    """A process of the group has so many bytes, as a program of an analyst's would."""
+    told, tell = os.pipe()
+    wait, go = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        group.add(os.getpid())
+        memory = mmap.mmap(-1, size)
+        for at in range(0, size, 4096):
+            memory[at] = 1
+        os.write(tell, b".")
+        os.close(go)
+        os.read(wait, 1)
+        os._exit(0)
+    os.close(wait)
+    try:
+        os.read(told, 1)
+        yield
+    finally:
+        for fd in (go, told, tell):
+            os.close(fd)
+        os.waitpid(pid, 0)
+
+
+def test_what_programs_take_counts_as_if_they_took_their_most() -> None:
+    hierarchy = find_hierarchy()
+    assert hierarchy is not None
+    group = hierarchy.create(f"{os.getpid()}-test-memory", memory=600 * MIB, processes=4)
+    beside = Beside(reserve=512 * MIB)
+    found = []
+    for _ in range(3):  # others on the machine take and give, too
+        idle, free = beside.free(), free_memory()
+        with taken(group, 400 * MIB):
+            found.append((abs(beside.free() - idle), free - free_memory()))
+    assert group.remove(5)
+    told, real = min(found)
+    assert told < 80 * MIB < 300 * MIB < real
+
+
+def test_what_is_set_aside_leaves_half_of_a_small_machine() -> None:
+    assert reserved(64 * MIB) == 64 * MIB
+    assert reserved(2 * total_memory()) == total_memory() // 2
+
+
