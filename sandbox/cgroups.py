@@ -20,8 +20,8 @@ __all__ = ["LITTLE", "Group", "Hierarchy", "Remains", "find_hierarchy", "read_wh
 
 _MOUNT = Path("/sys/fs/cgroup")
 _PREFIX = "privid-"
-#: What is left of a run weighs little, however many processes it is: a third of an ordinary process, a thirtieth of the room or of a program
-#: in its slot. Less would not do: it must go away about as fast as programs can make it anew, also where every core is wanted.
+#: What is left of a run weighs little, however many processes it is: a third of an ordinary process, a thirtieth of the room or of a
+#: program in its slot. Less would not do: it must go away about as fast as it can be made anew, also where every core is wanted.
 LITTLE = 5
 #: What a group or a session weighs, by the file that says so: like processes of these nice values.
 _LITTLE = {"cpu.shares": "335", "cpu.weight.nice": "5", "autogroup": "5"}
