@@ -20,7 +20,7 @@ from privid import __version__, video
 from privid.errors import PrividError
 from privid.ledger import Ledger
 from privid.room import Room
-from privid.sandbox.capabilities import memory_bound
+from privid.sandbox.capabilities import runs_bound
 from privid.sandbox.lane import Lane
 from privid.sandbox.run import Limits
 from privid.sandbox.runtime import find_runtime
@@ -124,7 +124,7 @@ def _build(options: argparse.Namespace, log: Log, cleanup: ExitStack) -> Server:
                       attachments.executable, scenes)
     room = Room(options.data, ledger.pool, log.write)
     cleanup.callback(room.close)
-    reserve = reserved(memory_bound(options.lanes, limits, 0, warm=any(lane.warm for lane in lanes)))
+    reserve = reserved(runs_bound(options.lanes, limits))
     evaluations = Evaluations(room, rows_file(cache / "chunks.db"), log, reserve)
     room.gauge.memory, room.gauge.hidden, room.gauge.busy_until = Beside(reserve).free, chunks.hidden, evaluations.busy_until
     cleanup.callback(evaluations.close)

@@ -14,7 +14,7 @@ import psycopg
 from .cluster import open_session
 from .facts import Connection
 from .server import unavailable
-from .space import free_disk, is_enough
+from .space import free_disk, free_memory, is_enough
 
 __all__ = ["RemoteRoom"]
 
@@ -27,7 +27,8 @@ class RemoteRoom:
     """Implements pool.RoomLike; `suspect` passes on that a session has failed, `free_memory` tells what a query
     could have."""
 
-    def __init__(self, directory: Path, connections: int, suspect: Callable[[int], None], free_memory: Callable[[], int]) -> None:
+    def __init__(self, directory: Path, connections: int, suspect: Callable[[int], None],
+                 free_memory: Callable[[], int] = free_memory) -> None:
         # through a descriptor, because a socket's path must be short
         self._directory = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self.connections, self.suspect, self._free_memory = connections, suspect, free_memory

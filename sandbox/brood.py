@@ -30,7 +30,7 @@ from typing import Any
 from . import filter as system_calls
 from . import syscalls
 from .bounds import Bounds, of_child, of_zygote
-from .cgroups import Hierarchy
+from .cgroups import ZYGOTE, Hierarchy
 from .child import Child
 from .command import ENVIRONMENT
 from .run import Limits, prefer
@@ -80,7 +80,7 @@ class Brood:
         self._nest = lane / name
         self._nest.mkdir(mode=0o755)
         count += _WITNESSES
-        self._zygote = hierarchy.create(f"{name}-zygote", memory=min(limits.memory + count * _CHILD_PAGES, most_memory(limits)),
+        self._zygote = hierarchy.create(name + ZYGOTE, memory=min(limits.memory + count * _CHILD_PAGES, most_memory(limits)),
                                         processes=2 * count + limits.processes)
         self.control.setblocking(False)
         with theirs:

