@@ -47,13 +47,13 @@ def test_what_programs_take_counts_as_if_they_took_their_most() -> None:
     assert hierarchy is not None
     group = hierarchy.create(f"{os.getpid()}-test-memory", memory=600 * MIB, processes=4)
     beside = Beside(reserve=512 * MIB)
-    found = []
-    while len(found) < 8 and not any(told < 80 * MIB < 300 * MIB < real for told, real in found):  # others take and give memory, too
+    found: list[tuple[int, int]] = []
+    while not any(told < 60 * MIB < 150 * MIB < real for told, real in found):
+        assert len(found) < 40, found  # others take and give memory, too, but not always
         idle, free = beside.free(), free_memory()
-        with taken(group, 400 * MIB):
+        with taken(group, 200 * MIB):
             found.append((abs(beside.free() - idle), free - free_memory()))
     assert group.remove(5)
-    assert any(told < 80 * MIB < 300 * MIB < real for told, real in found), found
 
 
 def test_what_is_set_aside_leaves_half_of_a_small_machine() -> None:
