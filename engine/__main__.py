@@ -21,6 +21,7 @@ from privid.errors import PrividError
 from privid.ledger import Ledger
 from privid.room import Room
 from privid.sandbox.capabilities import runs_bound
+from privid.sandbox.intermission import Intermission
 from privid.sandbox.lane import Lane
 from privid.sandbox.run import Limits
 from privid.sandbox.runtime import find_runtime
@@ -106,7 +107,8 @@ def _build(options: argparse.Namespace, log: Log, cleanup: ExitStack) -> Server:
     cleanup.callback(ledger.close)
     runtime, limits = find_runtime(), Limits()
     scratch = make_scratch(options.data, cleanup)
-    lanes = [Lane(index, runtime=runtime, limits=limits, scratch=scratch, cores=cores, warm=not options.cold,
+    intermission = Intermission()
+    lanes = [Lane(index, runtime=runtime, limits=limits, scratch=scratch, cores=cores, warm=not options.cold, intermission=intermission,
                   log=lambda reason: log.write("program not started warm", reason=reason))
              for index, cores in enumerate(_share_cores(options.lanes))]
     readings = Readings(rows_file(cache / "chunks.db"))

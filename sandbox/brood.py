@@ -1,11 +1,12 @@
 """Warm starts: a brood is a number of frozen children of one zygote, each verified, each good for one run.
 
 Theory of operation. The nursery (see there) boots a zygote that imports the analyst's module and forks children; no frame of any chunk that
-they will see is there yet. The lane waits until the children seem ready, freezes the zygote's control group, moves each child to a frozen
-group of its own, verifies it from outside, and kills the zygote and whatever else is left in its group. Until then there is no file system
-that anybody of them could write to, and each brood has a user of its own. Only then does a child get limits of its own, a
-private /tmp, the ends of its output, and an empty directory mounted at /chunk. When its slot begins, the chunk's files are linked into that
-directory and the child is thawed; when the slot ends, its group is killed, and what it left in its /tmp is removed.
+they will see is there yet, and no chunk runs meanwhile (see intermission.py). The lane waits until the children seem ready, freezes the
+zygote's control group, moves each child to a frozen group of its own, verifies it from outside, and kills the zygote and whatever else is
+left in its group. Until then there is no file system that anybody of them could write to, and each brood has a user of its own. Only then
+does a child get limits of its own, a private /tmp, the ends of its output, and an empty directory mounted at /chunk. When its slot begins,
+the chunk's files are linked into that directory and the child is thawed; when the slot ends, its group is killed, and what it left in its
+/tmp is removed.
 
 Whatever does not go as it should makes the brood fail, never a run: the lane then starts this program cold.
 """
@@ -33,6 +34,7 @@ from .bounds import Bounds, of_child, of_zygote
 from .cgroups import ZYGOTE, Hierarchy
 from .child import Child
 from .command import ENVIRONMENT
+from .intermission import SLICE, Intermission
 from .run import Limits, prefer
 from .sweeper import Sweeper
 from .users import SANDBOX_GID, claim_user
@@ -45,6 +47,8 @@ PATIENCE = 60.0
 #: The filter of the zygote, and the ordinary one that a child puts on top.
 _FILTERS = 2
 _MIB = 1 << 20
+#: Seconds in which the kernel freezes a group, unless something is wrong with it.
+_MOMENT = 5.0
 _CHILD_PAGES = 8 * _MIB  # page tables and the like of a frozen child, counted to its zygote
 #: Children beyond those that are wanted, who never run: as long as one has all pages of the zygote, a page that is written to is copied,
 #: and never taken over because nobody else has it any more. By that the last child could tell that another was still going away.
@@ -64,13 +68,13 @@ class Brood:
     """Made and closed by one thread of the lane, which must live as long: the nursery dies with it."""
 
     def __init__(self, *, name: str, lane: Path, root: Path, module: Path, files: Path | None, count: int, limits: Limits,
-                 hierarchy: Hierarchy, sweeper: Sweeper, cores: frozenset[int] | None = None,
+                 hierarchy: Hierarchy, sweeper: Sweeper, intermission: Intermission, cores: frozenset[int] | None = None,
                  elsewhere: frozenset[int] | None = None) -> None:
         self._user = claim_user()
         self.uid = self._user.uid
         self.children: deque[Child] = deque()
         self.size = count
-        self._sweeper = sweeper
+        self._sweeper, self._intermission = sweeper, intermission
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.ended: dict[int, int] = {}
         self._said: set[str] = set()
@@ -121,27 +125,50 @@ class Brood:
         self._zygote.add(zygote)
         if cores is not None:
             os.sched_setaffinity(zygote, cores)
-        self.control.send(b'{"go": true}')
-        ready: set[int] = set()
+        left = PATIENCE
         while True:
+            with self._intermission.importing():
+                if left == PATIENCE:
+                    self.control.send(b'{"go": true}')
+                else:
+                    self._zygote.thaw()
+                slice_ = min(SLICE, left)
+                try:
+                    done = self._import(zygote, count, time.monotonic() + slice_)
+                finally:
+                    self._freeze()
+            if done:
+                return zygote
+            left -= slice_
+            if left <= 0:
+                raise NotWarm("the module took too long to import")
+
+    def _import(self, zygote: int, count: int, until: float) -> bool:
+        """Let the zygote go on; whether as many children as wanted seem ready before that moment."""
+        ready: set[int] = set()
+        while time.monotonic() < until:
             pids = self._zygote.crowd()
             if len(pids) > count + 1:  # the zygote and the mother of the children are there, too
                 ready.update(pid for pid in pids - ready if seems_ready(pid, _FILTERS))
                 if len(ready & pids) >= count:
-                    return zygote
+                    return True
             if zygote not in pids:
                 raise NotWarm("the module could not be imported where nothing can be written")
-            if time.monotonic() > self._deadline:
-                raise NotWarm("the module took too long to import")
-            time.sleep(0.01)
+            time.sleep(0.005)
+        return False
 
-    def _settle(self, count: int, hierarchy: Hierarchy, limits: Limits, name: str, allowed: Allowed, zygote: int) -> None:
-        """Freeze, separate, verify, kill the rest, seal."""
+    def _freeze(self) -> None:
         self._zygote.freeze()
+        deadline = time.monotonic() + _MOMENT
         while not self._zygote.frozen():
-            if time.monotonic() > self._deadline:
+            if time.monotonic() > deadline:
+                self._zygote.kill()
                 raise NotWarm("the zygote could not be frozen")
             time.sleep(0.001)
+
+    def _settle(self, count: int, hierarchy: Hierarchy, limits: Limits, name: str, allowed: Allowed, zygote: int) -> None:
+        """Separate, verify, kill the rest, seal: the zygote is frozen, so that this may take its time while chunks run."""
+        self._deadline = time.monotonic() + PATIENCE
         for pid in sorted(self._zygote.processes() - {zygote}):
             with contextlib.suppress(Refused):
                 seen = look(pid, allowed)

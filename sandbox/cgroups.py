@@ -45,6 +45,10 @@ class Group:
         assert self.stroke is not None
         _write(f"{self.stroke}/cgroup.freeze", "1")
 
+    def thaw(self) -> None:
+        assert self.stroke is not None
+        _write(f"{self.stroke}/cgroup.freeze", "0")
+
     def frozen(self) -> bool:
         assert self.stroke is not None
         return b"frozen 1" in read_whole(f"{self.stroke}/cgroup.events")

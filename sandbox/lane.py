@@ -11,7 +11,7 @@ import queue
 import resource
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -26,6 +26,7 @@ from .child import Child
 from .chunk import CHUNK_FILE, FRAMES_FILE
 from .executable import Kind
 from .hands import HANDS, Hand, Hands, Late, OwnHand, Stop
+from .intermission import Intermission
 from .nurse import Nurse
 from .places import Pins, Place, Places
 from .program import Program
@@ -55,13 +56,14 @@ class Lane:
 
     `scratch` should be in RAM and allow execution. `cores` pins the lane's programs to processors of their own. `warm` allows warm starts
     where the machine can do them; `log` is told, without any data, why one is not done. `measure` puts the memory that a run used into its
-    result.
+    result. `intermission` keeps imports and the slots of all lanes that have it apart.
     """
 
     def __init__(self, index: int, *, runtime: Runtime | None = None, limits: Limits | None = None, scratch: Path,
                  cores: frozenset[int] | None = None, warm: bool = True, log: Callable[[str], None] = lambda _: None,
-                 measure: bool = False) -> None:
+                 measure: bool = False, intermission: Intermission | None = None) -> None:
         self.index = index
+        self._intermission = intermission or Intermission()
         self.limits = limits or Limits()
         self._measure = measure
         self._as_root = os.geteuid() == 0
@@ -125,7 +127,7 @@ class Lane:
 
     def ready(self, program: Program) -> bool:
         """Whether a slot of this program could begin now."""
-        return program.runtime in self._roots and (self._nurse is None or self._nurse.ready(program))
+        return program.runtime in self._roots and (self._nurse is None or self._nurse.ready(program)) and not self._intermission.due
 
     def dismiss(self, program: Program) -> None:
         """No more slots of this program will come."""
@@ -139,8 +141,7 @@ class Lane:
         comes next. Raises Late when the slot had begun before all was ready, and SandboxFailed, possibly earlier than end, if the sandbox
         itself did not work. `stop` ends the run at once; its result is Outcome.CANCELLED.
         """
-        with self._entered:
-            self._await_room(begin)
+        with self._entered, self._admitted(begin):
             mapped = self._check_readable(program.path, program.kind, chunk_dir)
             taken = self._nurse.take(program) if self._nurse is not None else None
             if taken is not None:
@@ -203,13 +204,18 @@ class Lane:
                 self._remains.add(run.group)
             self._dead.put(run)
 
-    def _await_room(self, begin: float) -> None:
-        """What earlier runs have left must fit beside a run: memory_bound (capabilities.py) counts on it. It weighs enough to go away in
-        time, but for machines on which it gets no share of a processor; there, slots slip."""
-        while self._remains.used() > self.limits.memory:
+    @contextlib.contextmanager
+    def _admitted(self, begin: float) -> Iterator[None]:
+        """No import runs beside a slot. And what earlier runs have left must fit beside it: memory_bound (capabilities.py) counts on that.
+        It weighs enough to go away in time, but for machines on which it gets no share of a processor; there, slots slip."""
+        while self._remains.used() > self.limits.memory or not self._intermission.enter():
             if time.monotonic() >= begin:
                 raise Late
             time.sleep(0.002)
+        try:
+            yield
+        finally:
+            self._intermission.leave()
 
     def _measured(self, result: RunResult, group: Group | None) -> RunResult:
         return replace(result, memory=group.peak()) if self._measure and group is not None else result
@@ -222,7 +228,7 @@ class Lane:
         self._broods += 1
         return Brood(name=f"{os.getpid()}-{self.index}-b{self._broods}", lane=self._directory, root=self._root_of(program.runtime),
                      module=program.path, files=program.files, count=count, limits=self.limits, hierarchy=self._hierarchy,
-                     sweeper=self._sweeper, cores=self._cores, elsewhere=self._elsewhere)
+                     sweeper=self._sweeper, intermission=self._intermission, cores=self._cores, elsewhere=self._elsewhere)
 
     def _root_of(self, runtime: str) -> Path:
         """The lane's own copy of a runtime, made when it is first needed."""
