@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from math import prod
 from typing import NamedTuple
 
 from privid.calculus.expressions import conjuncts
@@ -30,13 +31,15 @@ from .calls import NODE
 from .plans import Planned
 from .premises import Room
 from .relations import (
-    join_space,
     joining,
     loading,
     making,
     pairing,
     scanning,
     set_aside_space,
+    side_space,
+    split_space,
+    splitting,
 )
 from .sizes import Size, enum, fixed, join_sizes, of_literal, program_text, text
 from .values import MANY, Value, Values
@@ -84,6 +87,8 @@ class Sources(ABC):
         self.cost = 0
         self.memory = 0
         self.files = 0
+        #: bytes of the largest hash table of a join
+        self.largest = 0
         self.scanned: set[int] = set()
 
     @property
@@ -159,6 +164,7 @@ class Sources(ABC):
         together = first
         for other in others:
             together = self._join(together, other, JoinKind.INNER, conditions, used, crowd=len(parts) > 2)
+        self._hold(together, parts, used)
         looked_at = [
             (1,) if self._is_pinned(part, conditions) else part.parts for part in parts
         ]
@@ -183,6 +189,7 @@ class Sources(ABC):
         left, right = self.item(item.left, used), self.item(item.right, used)
         conditions = conjuncts(item.on)
         found = self._join(left, right, item.join, conditions, used)
+        self._hold(found, (left, right), used)
         found = self._paired(found, (left, right), (left.parts, right.parts), used)
         return self.tested(found, conditions)
 
@@ -192,6 +199,29 @@ class Sources(ABC):
         own = sum(self.values(test, found.columns).cost for test in conditions)
         self.cost += found.under * (PASSED + own + (found.joint if len(found.parts) > 2 else 0))
         return found._replace(joint=found.joint + own) if len(found.parts) > 1 else found
+
+    def _hold(
+        self, found: Relation, parts: Sequence[Relation], used: set[tuple[int, int]]
+    ) -> None:
+        """The hash tables of a level's joins. Nothing is known of the order in which PostgreSQL joins,
+        nor of which side it makes a hash table: at worst all relations but one are joined in it."""
+        if len(parts) < 2:
+            return
+        leaves = [max(rows, 1) for part in parts for rows in part.parts]
+        wide = sum(width(part, used) for part in parts)
+        if len(leaves) == 2:
+            side = max(side_space(part.rows, width(part, used)) for part in parts)
+        else:
+            # the one that is left out makes no row more, if it has each key once
+            multiplied = found.rows >= prod(leaves)
+            rows = found.rows // min(leaves) if multiplied else found.rows
+            side = side_space(max(rows, *leaves), wide)
+        self.largest = max(self.largest, side)
+        self.occupy(((len(leaves) - 1) * side, 0))
+        if self.planned.batches:
+            bytes_ = (len(leaves) - 1) * 2 * side
+            self.cost += splitting(bytes_, self.planned.batches, self.room)
+            self.occupy(split_space(bytes_, self.planned.batches))
 
     def _paired(
         self,
@@ -239,8 +269,6 @@ class Sources(ABC):
         keys = [join_sizes([value.size for value in both]) for both in values]
         listed = all(value.listed for both in values for value in both)
         widths = width(left, used), width(right, used)
-        if keys:
-            self.occupy(join_space(left.rows, right.rows, widths, self.room))
         self.cost += joining(left.rows, right.rows, pairs, keys, widths, self.room, listed)
         rows = (
             pairs

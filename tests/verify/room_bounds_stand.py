@@ -191,7 +191,7 @@ class Trial:
         uses = judged.plan.uses
         planned = self.room.rehearse(judged.inner, judged.tables, uses, judged.settings)
         return bound(parse_select(request["select"]), judged.plan.columns, judged.tables, uses,
-                     planned=planned, room=self.room.premises)
+                     planned=planned, room=judged.inner.premises)
 
     def run(self, statement: str, fill: Fill, patience: float = 2.0) -> Ran:
         """One statement over rows of one kind, stopped when it has taken so many bounds."""
