@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -42,9 +42,9 @@ from .relations import (
     splitting,
 )
 from .sizes import Size, enum, fixed, join_sizes, of_literal, program_text, text
-from .values import MANY, Value, Values
+from .values import MANY, Carried, Value, Values
 
-__all__ = ["PASSED", "Relation", "Sources", "flat", "has_hash", "missing", "width"]
+__all__ = ["PASSED", "Relation", "Sources", "carried", "columns_of", "flat", "has_hash", "missing", "width"]
 
 #: bytes of a message with rows: one, and the largest block that may be added to it
 _MESSAGE = 64 << 20
@@ -67,6 +67,8 @@ class Relation(NamedTuple):
     leaves: tuple[int, ...] = ()
     #: what conditions on several of these cost: they wait until all of them are joined
     joint: int = 0
+    #: what its rows carry along for these
+    waiting: frozenset[Carried] = frozenset()
 
     @property
     def parts(self) -> tuple[int, ...]:
@@ -181,8 +183,8 @@ class Sources(ABC):
             pinned |= {c for a, b in equal if b is not None and pinned & {a, b} for c in (a, b)}
         keys = {c for a, b in equal if b is not None for c in (a, b)
                 if c in part.columns and not {a, b} <= part.columns.keys()}
-        joined = [test for test in conditions if 0 < len(_columns(test) & part.columns.keys())
-                  < len(_columns(test))]
+        joined = [test for test in conditions if 0 < len(columns_of(test) & part.columns.keys())
+                  < len(columns_of(test))]
         return bool(keys) and keys <= pinned and all(map(_same, joined))
 
     def _outer(self, item: FromJoin, used: set[tuple[int, int]]) -> Relation:
@@ -281,7 +283,7 @@ class Sources(ABC):
         }
         leaves = left.parts + right.parts
         under = max(rows, left.under + right.under)
-        return Relation(rows, under, wider, (), leaves, left.joint + right.joint)
+        return Relation(rows, under, wider, (), leaves, left.joint + right.joint, left.waiting | right.waiting)
 
 
 def missing(what: str) -> NoRule:
@@ -300,11 +302,20 @@ def flat(item: FromItem) -> list[tuple[FromItem | None, Expr | None]]:
 
 
 def width(relation: Relation, used: set[tuple[int, int]]) -> int:
-    """Bytes of a row's columns that are used."""
-    return sum(value.size.bytes + 8 for place, value in relation.columns.items() if place in used)
+    """Bytes of a row's columns that are used, or of those below of which they are still to be computed."""
+    found = carried(relation.columns, used & relation.columns.keys(), 0) | relation.waiting
+    return sum(bytes_ + 8 for *_, bytes_ in found)
 
 
-def _columns(expr: Expr) -> set[tuple[int, int]]:
+def carried(columns: Mapping[tuple[int, int], Value], used: Iterable[tuple[int, int]], level: int) -> frozenset[Carried]:
+    """What rows have for these columns. `level`: a number that no other level has."""
+    found = frozenset[Carried]()
+    for place in used:
+        found |= columns[place].carried or {(level, *place, columns[place].size.bytes)}
+    return found
+
+
+def columns_of(expr: Expr) -> set[tuple[int, int]]:
     return {(node.rel, node.col) for node in walk(expr) if isinstance(node, Col)}
 
 
@@ -315,7 +326,7 @@ def _equated(condition: Expr, left: Relation, right: Relation) -> tuple[Expr, Ex
     if not has_hash(condition.fn):
         return None
     first, second = condition.args
-    a, b = _columns(first), _columns(second)
+    a, b = columns_of(first), columns_of(second)
     if a and b and a <= left.columns.keys() and b <= right.columns.keys():
         return first, second
     if a and b and b <= left.columns.keys() and a <= right.columns.keys():
