@@ -65,7 +65,7 @@ class BoundsGrammar(Grammar):
     def over_join(self) -> str:
         """What is joined takes longest."""
         self.numbered, self.ctes = 0, []
-        if self.chance(0.3):
+        if self.chance(0.5):
             return self.over_groups()
         rel = self.joined(self.rng.choice((1, 1, 2)))
         head = f"WITH {', '.join(self.ctes)} " if self.ctes else ""
