@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -11,7 +11,7 @@ from privid import calculus
 from privid.errors import BudgetExhausted, InvalidValue, NoRule, RawRows
 from privid.model import Camera, Plan, Table
 from privid.quantities import parse_number
-from privid.room import Bound, Inner, Room, bound, inner_query
+from privid.room import MAX_MEMORY, Bound, Inner, Room, bound, inner_query, premises_of
 from privid.udf import noise
 
 from .allowances import allowance_of, margin_of
@@ -95,8 +95,10 @@ class Judge:
         quantum = max((use.table.camera.quantum for use in plan.uses), default=Fraction(0))
         allowance, files, memory = Fraction(0), 0, 0
         if plan.reads:
+            premises = premises_of(evaluated, plan.columns, tables, plan.uses, self._room.premises)
+            inner = replace(inner, premises=premises)
             planned = self._room.rehearse(inner, tables, plan.uses, settings)
-            needed = bound(evaluated, plan.columns, tables, plan.uses, planned=planned, room=self._room.premises)
+            needed = bound(evaluated, plan.columns, tables, plan.uses, planned=planned, room=premises)
             files, memory = needed.files, needed.memory
             _check_space(needed)
             self._room.check_space(files, memory)
@@ -119,8 +121,8 @@ def _check_budget(plan: Plan, shown: str, epsilon: Fraction) -> None:
                                   f"{float(camera.epsilon):g} in all", hint=f"SET privid.epsilon = {float(camera.epsilon):g} or less.")
 
 
-#: bytes that the inner query of one release may need: of memory, and of files (half of the room's temp_file_limit)
-MAX_MEMORY, MAX_FILES = 4 << 30, 16 << 30
+#: bytes of files that the inner query of one release may need: half of the room's temp_file_limit
+MAX_FILES = 16 << 30
 
 
 def _check_space(needed: Bound) -> None:

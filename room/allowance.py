@@ -25,7 +25,7 @@ from .plans import Planned
 from .premises import Room
 from .relations import making, output, planning
 
-__all__ = ["LATENCY", "SAFETY", "Bound", "bound", "worst_case"]
+__all__ = ["LATENCY", "SAFETY", "Bound", "bound", "premises_of", "worst_case"]
 
 #: a machine that does other work, and what was not measured
 SAFETY = 4
@@ -51,6 +51,14 @@ def worst_case(select: Select, columns: Sequence[Collected], tables: Sequence[Ta
     """Seconds, with the margin: from the first statement of a release in the room to the last row
     of its result. Without a plan it is one with hash tables wherever PostgreSQL can."""
     return bound(select, columns, tables, uses, planned=planned or Planned(), room=room).seconds
+
+
+def premises_of(select: Select, columns: Sequence[Collected], tables: Sequence[Table],
+                uses: Sequence[TableUse], room: Room) -> Room:
+    """The room as a statement needs it: every hash table of a join is in memory as a whole."""
+    statement = Statement(tables, uses, room, Planned())
+    statement.release(select, columns)
+    return room.holding(statement.largest)
 
 
 def bound(select: Select, columns: Sequence[Collected], tables: Sequence[Table],

@@ -39,10 +39,10 @@ from .relations import (
     sorting,
 )
 from .sizes import Size, fixed, join_sizes, number
-from .sources import PASSED, Relation, Sources, flat, missing, width
-from .values import MANY, Value
+from .sources import PASSED, Relation, Sources, carried, columns_of, flat, missing, width
+from .values import MANY, Carried, Value
 
-__all__ = ["Statement"]
+__all__ = ["Statement", "states"]
 
 _RANGE = "privid.range(float8,float8,float8)"
 _TIMES = "pg_catalog.*(numeric,numeric)"
@@ -53,6 +53,8 @@ class Statement(Sources):
 
     #: sorts that are in the sum
     group_sorts = 0
+    #: levels that were made one with those above
+    levels = 0
     #: nanoseconds, memory and files of those that would be in the place of hash tables
     _sorts = 0, 0, 0
 
@@ -119,8 +121,24 @@ class Statement(Sources):
         columns_ = _numbered(targets, rel)
         found = Relation(rows, max(below.under, rows), columns_, None if public else tuple(keys))
         if not query.grouped and not query.distinct:  # one level with that above, for PostgreSQL
-            found = found._replace(leaves=below.leaves, joint=below.joint)
+            found = self._merged(query, below, found, rel)
         return self._limited(query, found, sorts)
+
+    def _merged(self, query: Select, below: Relation, found: Relation, rel: int) -> Relation:
+        """A level that PostgreSQL makes one with that above: its expressions are evaluated up there, and
+        so are conditions on several relations, if it joins others first."""
+        self.levels += 1
+        columns = {}
+        for place, target in enumerate(query.targets, 1):
+            value = found.columns[rel, place]
+            kept = carried(below.columns, columns_of(target.expr), self.levels)
+            if not isinstance(target.expr, Col):  # or it is evaluated down here
+                kept |= {(self.levels, -1, place, value.size.bytes)}
+            columns[rel, place] = value._replace(carried=kept)
+        waiting = frozenset[Carried]()
+        if len(below.parts) > 1:
+            waiting = carried(below.columns, _used(query) & below.columns.keys(), self.levels) | below.waiting
+        return found._replace(columns=columns, leaves=below.leaves, joint=below.joint, waiting=waiting)
 
     def _level(self, select: Select) -> Relation:
         """FROM and WHERE."""
@@ -161,8 +179,8 @@ class Statement(Sources):
             self.cost += grouping(rows, groups, sizes, wide, self.room, listed)
             self.occupy(hash_space(rows, groups, wide, self.room))
         found = [self._aggregate(agg, one, below, groups) for agg, one in wanted]
-        if keys:  # what an aggregate holds may grow when all groups are there, whatever a hash table may take
-            self.occupy((groups * sum(value.size.bytes for value in found), 0))
+        if keys:
+            self.occupy((states(groups, found), 0))
         # a condition on a key is evaluated before rows are grouped, the key being computed again
         shown = [key._replace(distinct=min(key.distinct, groups + 1)) for key in keys]
         return groups, shown, found
@@ -240,7 +258,7 @@ class Statement(Sources):
         self.occupy(sort_space(found.rows, wide, self.room))
         # no condition passes a limit, and its columns are there
         shown = {
-            place: value._replace(cost=NODE, nodes=1, memory=0, distinct=min(value.distinct, kept + 1))
+            place: value._replace(cost=NODE, nodes=1, memory=0, distinct=min(value.distinct, kept + 1), carried=frozenset())
             for place, value in found.columns.items()
         }
         return Relation(kept, kept, shown, found.keys)
@@ -292,8 +310,13 @@ class Statement(Sources):
         return found
 
 
+def states(groups: int, aggregates: Sequence[Value]) -> int:
+    """Bytes that aggregates hold. They may grow when all groups are there, whatever a hash table may take."""
+    return groups * sum(value.size.bytes for value in aggregates)
+
+
 def _numbered(values: Sequence[Value], rel: int) -> dict[tuple[int, int], Value]:
-    return {(rel, place): value for place, value in enumerate(values, 1)}
+    return {(rel, place): value._replace(carried=frozenset()) for place, value in enumerate(values, 1)}
 
 
 def _group_keys(query: Select, rel: int) -> list[frozenset[tuple[int, int]]]:

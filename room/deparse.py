@@ -17,6 +17,7 @@ from privid.model import Collected, Table
 
 from .levels import Levels
 from .memory import check_memory
+from .premises import Room
 from .writers import Names, type_of, unreadable
 
 __all__ = ["Enums", "Inner", "enum_ddl", "inner_query", "public_ddl", "table_ddl"]
@@ -38,6 +39,8 @@ class Inner:
     query: str
     #: expressions that are evaluated for a row at most, with subqueries and repetitions expanded
     steps: int
+    #: what its session has for sorts and hash tables, where it is not what every session has
+    premises: Room | None = None
 
 
 def inner_query(select: Select, columns: Sequence[Collected], tables: Sequence[Table]) -> Inner:

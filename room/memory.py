@@ -7,7 +7,8 @@ from privid.errors import NoRule
 
 __all__ = ["MAX_STEPS", "check_memory", "steps"]
 
-#: joins, groupings, sorts and the like; each takes at most work_mem times hash_mem_multiplier (settings.py), 128 MB
+#: joins, groupings, sorts and the like; each takes at most work_mem times hash_mem_multiplier (settings.py): 128 MB, or what the largest
+#: side of a join may have (premises.py)
 MAX_STEPS = 24
 
 

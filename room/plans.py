@@ -15,6 +15,8 @@ from typing import Any
 
 from privid.errors import NoRule
 
+from .premises import Room
+
 __all__ = ["Planned", "read_plan"]
 
 #: A node of EXPLAIN (FORMAT JSON)
@@ -29,6 +31,8 @@ _BOUNDED = frozenset({
     "Hash", "Hash Join", "Nested Loop", "Materialize", "SetOp", "Sort", "Limit"})
 #: aggregates in a hash table, in the order of their input, or of all of it
 _STRATEGIES = frozenset({"Plain", "Sorted", "Hashed"})
+#: bytes of a row that PostgreSQL expects in a hash table, beside its values: headers, padding, two pointers
+_EXPECTED = 56
 #: a plan within an expression is run anew for each row, or whenever it is first needed
 _WITHIN = frozenset({"SubPlan", "InitPlan"})
 
@@ -45,13 +49,17 @@ class Planned:
     other_sorts: int = 0
     #: tables of public rows that are read without a condition
     whole_scans: int = 0
+    #: files into which joins split each side, because PostgreSQL expects more rows than fit
+    batches: int = 0
 
 
-def read_plan(plan: object, count: Count) -> Planned:
-    """The facts of a plan, as EXPLAIN (FORMAT JSON) shows it; refuses one that has no bound."""
+def read_plan(plan: object, count: Count, hash_memory: int = Room.hash_memory) -> Planned:
+    """The facts of a plan, as EXPLAIN (FORMAT JSON) shows it; refuses one that has no bound.
+
+    `hash_memory`: bytes that a hash table may have where the plan is carried out."""
     if not isinstance(plan, Sequence) or len(plan) != 1 or "Plan" not in plan[0]:
         raise _refusal("PostgreSQL shows no plan of it.")
-    nested = groups = others = whole = 0
+    nested = groups = others = whole = batches = 0
     for node, above in _nodes(plan[0]["Plan"], ()):
         kind = node["Node Type"]
         _check(node, kind)
@@ -62,8 +70,19 @@ def read_plan(plan: object, count: Count) -> Planned:
             over = next((one for one in above if one not in ("Result", "Subquery Scan")), "")
             groups += over == "Aggregate"
             others += over not in ("Aggregate", "Limit")
+        if kind == "Hash":
+            batches += _batches(node["Plan Rows"], node["Plan Width"], hash_memory)
         whole += kind == "Seq Scan" and "Filter" not in node
-    return Planned(nested, groups, others, whole)
+    return Planned(nested, groups, others, whole, batches)
+
+
+def _batches(rows: int, width: int, hash_memory: int) -> int:
+    """Into how many parts PostgreSQL splits a hash table from the start, at most: none, if all that it
+    expects fits. What it really has does (premises.py), so that no part is ever split again."""
+    expected = rows * (_EXPECTED + width)
+    if expected < hash_memory * 49 // 50:  # the rest is kept for frequent values
+        return 0
+    return 1 << (2 * expected // hash_memory).bit_length()
 
 
 def _nodes(node: Node, above: tuple[str, ...]) -> Iterator[tuple[Node, tuple[str, ...]]]:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
-__all__ = ["Order", "Room"]
+__all__ = ["MAX_FACTOR", "MAX_MEMORY", "Order", "Room"]
+
+#: bytes of memory that a statement may need: one that could need more is refused
+MAX_MEMORY = 4 << 30
+#: how many times as much as a sort a hash table may have, at most (PostgreSQL's limit of hash_mem_multiplier)
+MAX_FACTOR = 1000
 
 
 class Order(Enum):
@@ -37,3 +42,15 @@ class Room:
     sort_memory: int = 256 * 1024
     #: Bytes of a hash table (work_mem times hash_mem_multiplier).
     hash_memory: int = 128 * 1024 * 1024
+
+    def holding(self, bytes_: int) -> Room:
+        """With hash tables that may be so large. A join whose rows do not fit splits them into files, and
+        again as long as a split moves a row: where one key is in most rows that ends when every other
+        key has files of its own, which nothing bounds well. So its memory is what its rows can be at
+        most, for which the bound of memory has room in any case. Where that is more than sorts allow,
+        more is sorted at once."""
+        if bytes_ <= self.hash_memory:
+            return self
+        needed = min(bytes_, MAX_MEMORY)
+        sort_memory = max(self.sort_memory, -(-needed // (MAX_FACTOR << 10)) << 10)  # whole kilobytes
+        return replace(self, sort_memory=sort_memory, hash_memory=-(-needed // sort_memory) * sort_memory)

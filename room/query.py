@@ -14,8 +14,9 @@ from privid.model import Key, Table, TableUse
 from .deparse import Inner, enum_ddl, public_ddl, table_ddl
 from .plans import Planned, read_plan
 from .pool import Connection, RoomPool, apply_settings
+from .premises import Room
 from .public import copy_rows
-from .settings import request_settings
+from .settings import memory_settings, request_settings
 
 __all__ = ["objects", "publics", "rehearse", "run_inner", "spin"]
 
@@ -34,7 +35,7 @@ def rehearse(pool: RoomPool, inner: Inner, tables: Sequence[Table], uses: Sequen
             apply_settings(conn, {**request_settings(settings), "statement_timeout": str(_TIMEOUT)}, local=True)
             _make(conn, objects(inner, tables, uses, ""), publics(inner))
             (plan,) = conn.execute(f"EXPLAIN (FORMAT JSON) {inner.query}".encode()).fetchall()[0]
-            return read_plan(plan, lambda name, condition: _count(conn, name, condition))
+            return read_plan(plan, lambda name, condition: _count(conn, name, condition), (inner.premises or Room()).hash_memory)
         except psycopg.DataError as error:  # a constant that no value of a program plays a part in
             told = error.diag
             raise InvalidValue(told.message_primary or "a constant of the statement cannot be used",
@@ -57,9 +58,10 @@ def _sentence(text: str | None) -> str | None:
 
 
 def objects(inner: Inner, tables: Sequence[Table], uses: Sequence[TableUse], handle: str) -> list[str]:
-    """The statements that make what the query reads."""
+    """The statements that make what the query reads, and the memory that it is planned and run with."""
     most = {use.table.index: use.count * use.table.max_rows for use in uses}
-    made = [enum_ddl(name, labels) for name, labels in inner.enums.values()]
+    made = [f"SET LOCAL {name} = '{value}'" for name, value in memory_settings(inner.premises).items()] if inner.premises else []
+    made += [enum_ddl(name, labels) for name, labels in inner.enums.values()]
     made += [table_ddl(tables[index], name, inner.enums, handle, most.get(index, 0)) for index, name in inner.tables]
     return made + [public_ddl(public, name, inner.enums) for public, name in inner.publics]
 

@@ -18,7 +18,6 @@ __all__ = [
     "arranging",
     "grouping",
     "hash_space",
-    "join_space",
     "joining",
     "limiting",
     "loading",
@@ -30,8 +29,11 @@ __all__ = [
     "printing",
     "scanning",
     "set_aside_space",
+    "side_space",
     "sort_space",
     "sorting",
+    "split_space",
+    "splitting",
 ]
 
 #: a byte that is written to a file and read again
@@ -40,6 +42,8 @@ _SPILLED = 2
 _TUPLE, _NUMBER = 48, 24
 #: bytes of an entry of a hash table, beside its tuple
 _ENTRY = 64
+#: bytes that a join has for a file of each side, and nanoseconds to make, read and remove both
+_FILES, _OPENED = 24_000, 300_000
 #: files that are merged at once when sort_memory is small
 _FAN = 6
 #: PostgreSQL's quicksort on the worst order found compares n * n / 12.5 pairs
@@ -101,13 +105,21 @@ def hash_space(rows: int, entries: int, width: int, room: Room) -> tuple[int, in
     return room.hash_memory, 2 * rows * (_TUPLE + width)
 
 
-def join_space(
-    left: int, right: int, widths: tuple[int, int], room: Room
-) -> tuple[int, int]:
-    """Bytes of memory and of files that a hash join takes. Rows of one key stay together, so that
-    either side may have to be in memory as a whole."""
-    sides = [rows * (_TUPLE + width) for rows, width in zip((left, right), widths, strict=True)]
-    return max(sides), 2 * sum(sides) if sum(sides) > room.hash_memory else 0
+def side_space(rows: int, width: int) -> int:
+    """Bytes of the hash table of a join: all rows of a side are in memory (premises.py). They lie in
+    blocks, of which a row that does not fit any more leaves up to a fifth."""
+    return rows * (_TUPLE + width) * 5 // 4
+
+
+def split_space(bytes_: int, batches: int) -> tuple[int, int]:
+    """Bytes of memory and of files that a join takes where PostgreSQL splits both of its sides, of so
+    many bytes in all, because it expects more rows than there can be."""
+    return batches * _FILES, 2 * bytes_ + batches * _FILES
+
+
+def splitting(bytes_: int, batches: int, room: Room) -> int:
+    """Writing and reading both sides; for each part the hash table is made empty."""
+    return 2 * _SPILLED * bytes_ + batches * (_OPENED + room.hash_memory // 20)
 
 
 def _log2(n: int) -> int:
@@ -186,7 +198,8 @@ def grouping(
     cost = rows * (50 + sum(hashed(key) + equal(key) for key in keys)) + groups * (700 + width)
     needed = groups * (_TUPLE + width + _ENTRY)
     if needed > room.hash_memory:
-        passes = 2 if room.keyed else 1 + needed // room.hash_memory
+        # into files by an estimate, from there by a count, and what the count has missed
+        passes = 3 if room.keyed else 1 + needed // room.hash_memory
         cost += passes * rows * (400 + _SPILLED * width)
     return cost + _colliding(rows, groups, keys, room, listed)
 
@@ -217,7 +230,4 @@ def joining(
         return pairing(left, right, sum(widths))
     cost = (left + right) * (300 + sum(map(hashed, keys))) + pairs * (80 + sum(map(equal, keys)))
     cost += left * widths[0] + right * widths[1]
-    bytes_ = left * (widths[0] + _TUPLE) + right * (widths[1] + _TUPLE)
-    if bytes_ > room.hash_memory:
-        cost += 2 * _SPILLED * bytes_
     return cost + 2 * _colliding(left, right, keys, room, listed)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["HASH_FACTOR", "SESSION", "SORT_MEMORY", "request_settings", "server_settings"]
+from .premises import Room
+
+__all__ = ["HASH_FACTOR", "SESSION", "SORT_MEMORY", "memory_settings", "request_settings", "server_settings"]
 
 #: bytes that are sorted at once, and how many times as much a hash table may have; the bounds rely on both (premises.py)
 SORT_MEMORY, HASH_FACTOR = 256 * 1024, 512
@@ -29,8 +31,8 @@ SESSION: Mapping[str, str] = {
     "lc_monetary": "C",
     "lc_numeric": "C",
     "lc_time": "C",
-    # Memory of one step of a plan: a hash table may have 128 MB. What is sorted at once is little, because
-    # a program can put rows into an order for which PostgreSQL's quicksort takes quadratic time.
+    # Memory of one step of a plan: a hash table may have 128 MB, or what a join needs (memory_settings). What is sorted at once is
+    # little, because a program can put rows into an order for which PostgreSQL's quicksort takes quadratic time.
     "work_mem": f"{SORT_MEMORY // 1024}kB",
     "hash_mem_multiplier": str(HASH_FACTOR),
     "maintenance_work_mem": "64MB",
@@ -38,11 +40,11 @@ SESSION: Mapping[str, str] = {
     # the planner
     **dict.fromkeys((
         "enable_bitmapscan", "enable_hashagg", "enable_hashjoin", "enable_indexonlyscan",
-        "enable_indexscan", "enable_material", "enable_memoize", "enable_partition_pruning",
+        "enable_indexscan", "enable_material", "enable_partition_pruning",
         "enable_seqscan", "enable_tidscan", "geqo"), "on"),
     # hash tables, whose functions have a key (keyed.sql), wherever PostgreSQL can: premises.py relies on it
     **dict.fromkeys((
-        "enable_incremental_sort", "enable_mergejoin", "enable_nestloop", "enable_sort"), "off"),
+        "enable_incremental_sort", "enable_memoize", "enable_mergejoin", "enable_nestloop", "enable_sort"), "off"),
     **dict.fromkeys((
         "enable_async_append", "enable_gathermerge", "enable_parallel_append",
         "enable_parallel_hash", "enable_partitionwise_aggregate", "enable_partitionwise_join",
@@ -89,6 +91,11 @@ def request_settings(settings: Mapping[str, str]) -> dict[str, str]:
     """Those settings of a request that a session of the room takes over."""
     return {_REQUEST[name.lower()]: value for name, value in settings.items()
             if name.lower() in _REQUEST}
+
+
+def memory_settings(room: Room) -> dict[str, str]:
+    """Those by which a statement's steps have the memory that its bound relies on."""
+    return {"work_mem": f"{room.sort_memory // 1024}kB", "hash_mem_multiplier": str(room.hash_memory // room.sort_memory)}
 
 
 def server_settings(library: Path, engine_socket: str, connections: int) -> dict[str, str]:

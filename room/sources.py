@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from math import prod
 from typing import NamedTuple
 
 from privid.calculus.expressions import conjuncts
@@ -30,18 +31,20 @@ from .calls import NODE
 from .plans import Planned
 from .premises import Room
 from .relations import (
-    join_space,
     joining,
     loading,
     making,
     pairing,
     scanning,
     set_aside_space,
+    side_space,
+    split_space,
+    splitting,
 )
 from .sizes import Size, enum, fixed, join_sizes, of_literal, program_text, text
-from .values import MANY, Value, Values
+from .values import MANY, Carried, Value, Values
 
-__all__ = ["PASSED", "Relation", "Sources", "flat", "has_hash", "missing", "width"]
+__all__ = ["PASSED", "Relation", "Sources", "carried", "columns_of", "flat", "has_hash", "missing", "width"]
 
 #: bytes of a message with rows: one, and the largest block that may be added to it
 _MESSAGE = 64 << 20
@@ -64,6 +67,8 @@ class Relation(NamedTuple):
     leaves: tuple[int, ...] = ()
     #: what conditions on several of these cost: they wait until all of them are joined
     joint: int = 0
+    #: what its rows carry along for these
+    waiting: frozenset[Carried] = frozenset()
 
     @property
     def parts(self) -> tuple[int, ...]:
@@ -84,6 +89,8 @@ class Sources(ABC):
         self.cost = 0
         self.memory = 0
         self.files = 0
+        #: bytes of the largest hash table of a join
+        self.largest = 0
         self.scanned: set[int] = set()
 
     @property
@@ -159,6 +166,7 @@ class Sources(ABC):
         together = first
         for other in others:
             together = self._join(together, other, JoinKind.INNER, conditions, used, crowd=len(parts) > 2)
+        self._hold(together, parts, used)
         looked_at = [
             (1,) if self._is_pinned(part, conditions) else part.parts for part in parts
         ]
@@ -175,14 +183,15 @@ class Sources(ABC):
             pinned |= {c for a, b in equal if b is not None and pinned & {a, b} for c in (a, b)}
         keys = {c for a, b in equal if b is not None for c in (a, b)
                 if c in part.columns and not {a, b} <= part.columns.keys()}
-        joined = [test for test in conditions if 0 < len(_columns(test) & part.columns.keys())
-                  < len(_columns(test))]
+        joined = [test for test in conditions if 0 < len(columns_of(test) & part.columns.keys())
+                  < len(columns_of(test))]
         return bool(keys) and keys <= pinned and all(map(_same, joined))
 
     def _outer(self, item: FromJoin, used: set[tuple[int, int]]) -> Relation:
         left, right = self.item(item.left, used), self.item(item.right, used)
         conditions = conjuncts(item.on)
         found = self._join(left, right, item.join, conditions, used)
+        self._hold(found, (left, right), used)
         found = self._paired(found, (left, right), (left.parts, right.parts), used)
         return self.tested(found, conditions)
 
@@ -192,6 +201,29 @@ class Sources(ABC):
         own = sum(self.values(test, found.columns).cost for test in conditions)
         self.cost += found.under * (PASSED + own + (found.joint if len(found.parts) > 2 else 0))
         return found._replace(joint=found.joint + own) if len(found.parts) > 1 else found
+
+    def _hold(
+        self, found: Relation, parts: Sequence[Relation], used: set[tuple[int, int]]
+    ) -> None:
+        """The hash tables of a level's joins. Nothing is known of the order in which PostgreSQL joins,
+        nor of which side it makes a hash table: at worst all relations but one are joined in it."""
+        if len(parts) < 2:
+            return
+        leaves = [max(rows, 1) for part in parts for rows in part.parts]
+        wide = sum(width(part, used) for part in parts)
+        if len(leaves) == 2:
+            side = max(side_space(part.rows, width(part, used)) for part in parts)
+        else:
+            # the one that is left out makes no row more, if it has each key once
+            multiplied = found.rows >= prod(leaves)
+            rows = found.rows // min(leaves) if multiplied else found.rows
+            side = side_space(max(rows, *leaves), wide)
+        self.largest = max(self.largest, side)
+        self.occupy(((len(leaves) - 1) * side, 0))
+        if self.planned.batches:
+            bytes_ = (len(leaves) - 1) * 2 * side
+            self.cost += splitting(bytes_, self.planned.batches, self.room)
+            self.occupy(split_space(bytes_, self.planned.batches))
 
     def _paired(
         self,
@@ -239,8 +271,6 @@ class Sources(ABC):
         keys = [join_sizes([value.size for value in both]) for both in values]
         listed = all(value.listed for both in values for value in both)
         widths = width(left, used), width(right, used)
-        if keys:
-            self.occupy(join_space(left.rows, right.rows, widths, self.room))
         self.cost += joining(left.rows, right.rows, pairs, keys, widths, self.room, listed)
         rows = (
             pairs
@@ -253,7 +283,7 @@ class Sources(ABC):
         }
         leaves = left.parts + right.parts
         under = max(rows, left.under + right.under)
-        return Relation(rows, under, wider, (), leaves, left.joint + right.joint)
+        return Relation(rows, under, wider, (), leaves, left.joint + right.joint, left.waiting | right.waiting)
 
 
 def missing(what: str) -> NoRule:
@@ -272,11 +302,20 @@ def flat(item: FromItem) -> list[tuple[FromItem | None, Expr | None]]:
 
 
 def width(relation: Relation, used: set[tuple[int, int]]) -> int:
-    """Bytes of a row's columns that are used."""
-    return sum(value.size.bytes + 8 for place, value in relation.columns.items() if place in used)
+    """Bytes of a row's columns that are used, or of those below of which they are still to be computed."""
+    found = carried(relation.columns, used & relation.columns.keys(), 0) | relation.waiting
+    return sum(bytes_ + 8 for *_, bytes_ in found)
 
 
-def _columns(expr: Expr) -> set[tuple[int, int]]:
+def carried(columns: Mapping[tuple[int, int], Value], used: Iterable[tuple[int, int]], level: int) -> frozenset[Carried]:
+    """What rows have for these columns. `level`: a number that no other level has."""
+    found = frozenset[Carried]()
+    for place in used:
+        found |= columns[place].carried or {(level, *place, columns[place].size.bytes)}
+    return found
+
+
+def columns_of(expr: Expr) -> set[tuple[int, int]]:
     return {(node.rel, node.col) for node in walk(expr) if isinstance(node, Col)}
 
 
@@ -287,7 +326,7 @@ def _equated(condition: Expr, left: Relation, right: Relation) -> tuple[Expr, Ex
     if not has_hash(condition.fn):
         return None
     first, second = condition.args
-    a, b = _columns(first), _columns(second)
+    a, b = columns_of(first), columns_of(second)
     if a and b and a <= left.columns.keys() and b <= right.columns.keys():
         return first, second
     if a and b and b <= left.columns.keys() and a <= right.columns.keys():

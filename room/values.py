@@ -25,12 +25,16 @@ from .lengths import check_sizes, held
 from .premises import Room
 from .sizes import EMPTY, Size, fixed, join_sizes, of_literal, result
 
-__all__ = ["MANY", "Scope", "Value", "Values"]
+__all__ = ["MANY", "Carried", "Scope", "Value", "Values"]
 
 #: more values than any relation has rows
 MANY = 1 << 60
 #: lists that are longer are looked up in a hash table
 _LISTED = 8
+
+
+#: a column, by a number of its level, its relation and its own, and its bytes
+Carried = tuple[int, int, int, int]
 
 
 class Value(NamedTuple):
@@ -40,6 +44,8 @@ class Value(NamedTuple):
     nodes: int = 1  # expressions that it stands for
     listed: bool = False  # its values are labels or truth values, whose hashes nobody chooses
     memory: int = 0  # bytes that calls have made until the row is done
+    #: what rows carry along until it is evaluated, where PostgreSQL puts it in the place of references to it; none: itself
+    carried: frozenset[Carried] = frozenset()
 
 
 #: columns of a level's relations, by relation and number

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.verify.room_bounds import is_finding, search, show, without
+from tests.verify.room_bounds import SCARCE, is_finding, search, show, without
 from tests.verify.room_bounds_grammar import FILLS
 from tests.verify.room_bounds_stand import Refused, Trial, own_trial
 
@@ -34,7 +34,7 @@ def trial() -> Iterator[Trial]:
         with warnings.catch_warnings():
             # the server outlives the object that started it, as it does in life
             warnings.simplefilter("ignore", ResourceWarning)
-            made = stack.enter_context(own_trial())
+            made = stack.enter_context(own_trial(SCARCE))
             gc.collect()
         yield made
 
@@ -65,6 +65,27 @@ def test_without_the_memory_of_a_row_a_statement_takes_more_than_its_bound(trial
     with without("memory"):
         assert is_finding(trial.run(statement, FILLS["long and alike"]))
     assert not is_finding(trial.run(statement, FILLS["long and alike"]))
+
+
+#: groups of which PostgreSQL expects few, joined by what most of them have
+SKEWED = "SELECT count(*) FROM (SELECT a.w AS x FROM (SELECT w, max(v) AS k FROM heap GROUP BY w) a {} many p ON a.k = p.k) q"
+
+
+@pytest.mark.parametrize("kind", ["JOIN", "LEFT JOIN"])
+def test_a_join_by_a_key_that_most_rows_have_is_not_split_into_ever_more_files(trial: Trial, kind: str) -> None:
+    statement, fill = SKEWED.format(kind), FILLS["one in most"]
+    with without("batches"):
+        ran = trial.run(statement, fill)
+    assert is_finding(ran) and ran.split > 100, ran
+    ran = trial.run(statement, fill)
+    assert not is_finding(ran) and ran.share < 0.25, ran
+
+
+def test_what_is_still_to_be_computed_of_a_row_is_in_the_bound_of_a_join(trial: Trial) -> None:
+    """PostgreSQL joins the texts, and shortens them afterwards."""
+    joined = "SELECT count(*) FROM (SELECT a.p || b.u AS x FROM (SELECT v, {} AS p FROM large) a JOIN many b ON a.v = b.k) q WHERE x > ''"
+    least = [trial.bound(*trial.judged(joined.format(text))).memory for text in ("left(plate, 1)", "plate")]
+    assert least[0] >= least[1] > 3_000 * 4_096
 
 
 def _wide(number: int) -> tuple[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -20,6 +21,7 @@ from privid.room.calls import CALLS
 from privid.room.deparse import Inner
 from privid.room.plans import Planned, read_plan
 from privid.room.pool import RoomPool
+from privid.room.premises import Room
 from privid.room.query import objects, publics, rehearse, run_inner
 from privid.room.sources import has_hash
 from tests.calculus import builders as b
@@ -87,7 +89,7 @@ def test_an_aggregate_that_is_one_row_may_be_joined_with_what_is_read_once(pool:
 
 
 def scan(kind: str = "Foreign Scan", *below: Json, **more: Any) -> Json:
-    return {"Node Type": kind, **({"Plans": list(below)} if below else {}), **more}
+    return {"Node Type": kind, "Plan Rows": 1, "Plan Width": 8, **({"Plans": list(below)} if below else {}), **more}
 
 
 def facts_of(node: Json, public: int = 2) -> Planned:
@@ -146,6 +148,23 @@ def test_what_shows_no_plan_is_refused() -> None:
             read_plan(plan, lambda name, condition: 0)
 
 
+def test_a_query_is_planned_and_run_with_the_memory_that_its_bound_relies_on(pool: RoomPool) -> None:
+    tables = [sized(2_000, "speed", index=index) for index in range(2)]
+    inner = inner_of("SELECT 1 FROM pg_temp.t0 a JOIN pg_temp.t1 b ON a.c3 = b.c3", tables)
+    told = []
+    for memory in (1 << 20, 64 << 10, 3 << 30):
+        room = Room(sort_memory=64 << 10, hash_memory=64 << 10).holding(memory)
+        with_room = replace(inner, premises=room)
+        told.append(rehearse(pool, with_room, tables, uses_of(tables), {}).batches)
+        with pool.take() as conn, conn.transaction(force_rollback=True):
+            conn.execute("; ".join(objects(with_room, tables, uses_of(tables), "")).encode())
+            shown = [conn.execute(b"SELECT pg_catalog.pg_size_bytes(pg_catalog.current_setting('work_mem'))").fetchone(),
+                     conn.execute(b"SELECT pg_catalog.current_setting('hash_mem_multiplier')::int8").fetchone()]
+            assert shown == [(room.sort_memory,), (room.hash_memory // room.sort_memory,)]
+            assert room.hash_memory >= memory and room.hash_memory % room.sort_memory == 0
+    assert told[0] == told[2] == 0 < told[1]  # what is expected is read from the plan
+
+
 # Sorts
 
 @pytest.mark.parametrize(("query", "found"), [
@@ -184,7 +203,7 @@ def test_the_plan_of_the_rehearsal_is_that_of_the_run(
 ) -> None:
     """Public rows, which decide who is hashed, are there in both."""
     shown: list[Any] = []
-    monkeypatch.setattr(room_query, "read_plan", lambda plan, count: shown.append(plan))
+    monkeypatch.setattr(room_query, "read_plan", lambda plan, *_: shown.append(plan))
     query = "SELECT 1 FROM pg_temp.t0 a JOIN pg_temp.p0 b ON a.c4 = b.c1"
     plans = []
     for rows in (10, 20_000):

@@ -20,7 +20,7 @@ from typing import Any
 from unittest import mock
 
 from privid.calculus import expressions, reader
-from privid.room import calls, plans, sources, values
+from privid.room import bounds, calls, plans, premises, sources, values
 from privid.room.space import RESERVE
 from privid.room.values import Values
 
@@ -28,7 +28,7 @@ from .room_bounds_grammar import BoundsGrammar, drawn_fills
 from .room_bounds_stand import Ran, Refused, Trial, own_trial
 from .statements_calls import read_calls
 
-__all__ = ["WITHOUT", "Found", "main", "search", "without"]
+__all__ = ["SCARCE", "WITHOUT", "Found", "main", "search", "without"]
 
 #: the share of the bound that nothing may take, the margin for a busy machine not being counted
 MOST = 0.5
@@ -36,11 +36,15 @@ MOST = 0.5
 LEAST = 0.010
 #: bytes that a backend has beside what its rows need: buffers, catalogs, the statement itself; they are kept free in any case
 OTHER = RESERVE
+#: of hash tables, in parts of what is sorted at once: 2 MB, so that few rows do not fit
+SCARCE = 8
 
 
 def is_finding(ran: Ran) -> bool:
-    """Did it take too long or too much memory, or ask the engine for rows again and again?"""
-    return ran.again > 0 or (ran.share > MOST and ran.seconds > LEAST) or ran.memory > ran.most_memory + OTHER
+    """Did it take too long, too much memory or disk, split what it joins into ever more files, or ask the engine for rows again and
+    again?"""
+    return (ran.again > 0 or ran.split > 0 or (ran.share > MOST and ran.seconds > LEAST) or ran.memory > ran.most_memory + OTHER
+            or ran.files > ran.most_files)
 
 
 @dataclass
@@ -89,6 +93,8 @@ WITHOUT: Mapping[str, list[tuple[Any, str, Any]]] = {
               (values, "check_sizes", lambda *_: None),
               (calls, "CALLS", {**calls.CALLS, "pg_catalog.extract(text,interval)": calls._fixed(500)})],
     "memory": [(values, "held", lambda *_: 0)],
+    "batches": [(premises.Room, "holding", lambda self, bytes_: self)],
+    "states": [(bounds, "states", lambda *_: 0)],
 }
 
 
@@ -138,6 +144,7 @@ def show(trial: Trial, name: str, ran: Ran) -> str:
         plan = str(refusal)
     how = "took" if ran.ended else "was stopped after"
     again = f", asked for {ran.again} times too often" if ran.again else ""
+    again += f", {ran.files >> 20} MB of {ran.most_files >> 20} MB of files, {ran.split} too many" if ran.files or ran.split else ""
     return (f"{ran.share:.2f} of the bound: {how} {ran.seconds:.3f} s of {ran.bound:.3f} s, {ran.memory >> 20} MB of "
             f"{ran.most_memory >> 20} MB, rows {name}{again}\n  {ran.statement[:1500]}\n{plan}\n")
 
@@ -146,10 +153,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--statements", type=int, default=5_000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--hash-factor", type=int, default=SCARCE, help="memory of hash tables, in parts of what is sorted at once")
     parser.add_argument("--without", choices=list(WITHOUT), help="take out a check")
     parser.add_argument("--refusals", action="store_true", help="count why statements were refused")
     options = parser.parse_args()
-    with own_trial() as trial, without(options.without):
+    with own_trial(options.hash_factor) as trial, without(options.without):
         found = search(trial, options.seed, options.statements, enough=5)
         print(found.report())
         for name, ran in found.findings or found.nearest[:3]:

@@ -65,9 +65,29 @@ class BoundsGrammar(Grammar):
     def over_join(self) -> str:
         """What is joined takes longest."""
         self.numbered, self.ctes = 0, []
+        if self.chance(0.5):
+            return self.over_groups()
         rel = self.joined(self.rng.choice((1, 1, 2)))
         head = f"WITH {', '.join(self.ctes)} " if self.ctes else ""
         return f"{head}SELECT count(*) AS c0 FROM ({rel.sql}) AS q"
+
+    def over_groups(self) -> str:
+        """Groups of which PostgreSQL expects few and a program makes many, joined by a value that most of
+        them may have: the side of which PostgreSQL makes a hash table. Rows may be long, or become so."""
+        table = self.rng.choice(("heap", "heap", "thin", "large"))
+        groups = self.rng.choice(("w", "w", "v, w", "w, chunk"))
+        key = self.rng.choice(("max(v)", "max(v)", "min(v)", "count(*)::float8"))
+        plate = ", max(plate) AS p" if table == "large" else ""
+        side = f"(SELECT w, {key} AS k{plate} FROM {table} GROUP BY {groups}) AS a"
+        if plate and self.chance(0.5):
+            side = f"(SELECT w, k, left(p, 1) AS p FROM {side}) AS a"
+        shown = "a.p || p.u" if plate else "a.w"
+        joined = f"{side} {self.rng.choice(('JOIN', 'LEFT JOIN'))} many AS p ON a.k = p.k"
+        if self.chance(0.3):  # beside others, in whatever order PostgreSQL joins them
+            joined += " JOIN many AS o ON a.w = o.k"
+        if self.chance(0.3):
+            joined = f"{joined} GROUP BY 1"
+        return f"SELECT count(*) AS c0 FROM (SELECT {shown} AS x FROM {joined}) AS q WHERE x IS NOT NULL"
 
     def table(self) -> Rel:
         name = self.rng.choice(list(self.tables))
@@ -224,12 +244,15 @@ FILLS: dict[str, Fill] = {
     "long and different": lambda i: ("a" * 1018 + f"{i:06}", 1.0 + i / 7, 1e-9 * i, False, "small"),
     "public": lambda i: ("x" * 30 + str(1 + i % 300), float(i % 1_500), 7.0, True, "small"),
     "one partner": lambda i: ("x" * 30 + "7", 7.0, float(i), True, "small"),
+    "one in most": lambda i: ("A" if i % 20 else f"k{i}", 7.0 if i % 20 else float(i), float(i), True, "small"),
+    "one in half": lambda i: (_LETTER * 1000 if i % 2 else f"{i:06}", 7.0 if i % 2 else float(i), float(i), False, "small"),
     "digits": lambda i: ("9" * 300 + str(i), 1.2345678901234e-80 * (i + 1), 1e300, True, "large"),
 }
 
 
 def drawn_fills(rng: random.Random) -> dict[str, Fill]:
-    """Rows of two kinds. All alike is what costs most, mostly."""
-    return {name: FILLS[name] for name in ("alike", rng.choice(list(FILLS)))}
+    """Rows of two kinds. All alike is what costs most, mostly; or almost all."""
+    first = rng.choice(("alike", "alike", "one in most"))
+    return {name: FILLS[name] for name in (first, rng.choice(list(FILLS)))}
 
 

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
+from unittest import mock
 
 import psycopg
 from psycopg import errors, sql
@@ -28,11 +29,14 @@ from privid.engine.rows import Row, encode_columns, header
 from privid.engine.wire import Malformed, pack, pack_json, parse_body, read_message
 from privid.errors import PrividError
 from privid.model import Key, TableUse
+from privid.room import room as room_module
 from privid.room.allowance import Bound, bound
 from privid.room.evaluate import chunk_moments
+from privid.room.plans import Planned
 from privid.room.pool import Connection, RoomPool
 from privid.room.query import objects, publics, run_inner
 from privid.room.remote import RemoteRoom
+from privid.room.settings import HASH_FACTOR, SESSION
 
 from .calculus_stand import Stand, own_postgres
 from .calculus_world import COLUMNS, STARTS
@@ -56,7 +60,8 @@ class Shape:
     columns: str = WIDE
 
 
-TABLES = {"tiny": Shape(2, 1), "small": Shape(4, 60), "large": Shape(10, 300),
+#: `heap` is for hash tables that do not fit where memory is scarce (own_trial)
+TABLES = {"heap": Shape(20, 5_000, columns=THIN), "tiny": Shape(2, 1), "small": Shape(4, 60), "large": Shape(10, 300),
           "thin": Shape(20, 1_000, columns=THIN), "few": Shape(10, 500, columns=THIN),
           "grid": Shape(400, 1, "0.1", THIN)}
 
@@ -77,6 +82,10 @@ INSERT INTO days SELECT date '2026-03-01' + i, timestamp '2026-03-01' + i * inte
 """
 
 
+#: temporary files that the steps of a plan make at most, if no join splits its rows
+_STEPS = 100
+
+
 class Refused(Exception):
     """The statement has no release, or none that is tried here."""
 
@@ -94,6 +103,11 @@ class Ran:
     #: bytes by which the backend grew, and by which it may
     memory: int = 0
     most_memory: int = 0
+    #: the same of temporary files
+    files: int = 0
+    most_files: int = 0
+    #: how many of them were made, beyond those of steps and of what is split by the plan
+    split: int = 0
 
     @property
     def share(self) -> float:
@@ -137,12 +151,40 @@ class Larder:
                 peer.sendall(pack_json("e", {}))
 
 
+class Files:
+    """Looks at the temporary files of a room again and again, in a thread."""
+
+    def __init__(self, directory: Path) -> None:
+        #: bytes that they had at most, and the number of the last one
+        self.most = self.made = 0
+        self._directory = directory
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        while not self._over.wait(0.005):
+            bytes_ = 0
+            for file in self._directory.glob("pg-*/base/pgsql_tmp/*"):
+                self.made = max(self.made, int(file.name.rpartition(".")[2]) + 1)
+                with contextlib.suppress(OSError):
+                    bytes_ += file.stat().st_size
+            self.most = max(self.most, bytes_)
+
+
 class Trial:
     """Judges statements and runs their inner queries."""
 
     def __init__(self, stand: Stand) -> None:
         self.stand, self.room = stand, stand.engine.room
-        self.larder, self.heard = Larder(), list[dict[str, Any]]()
+        self.larder, self.heard, self.planned = Larder(), list[dict[str, Any]](), Planned()
         self._listener = self.room.listen()
         remote = RemoteRoom(self.room.directory, self.room.connections, self.room.suspect)
         self.room.observe(remote.change)
@@ -189,25 +231,27 @@ class Trial:
     def bound(self, request: dict[str, Any], judged: Judged) -> Bound:
         """What the inner query may take, with the margin for a busy machine."""
         uses = judged.plan.uses
-        planned = self.room.rehearse(judged.inner, judged.tables, uses, judged.settings)
+        self.planned = planned = self.room.rehearse(judged.inner, judged.tables, uses, judged.settings)
         return bound(parse_select(request["select"]), judged.plan.columns, judged.tables, uses,
-                     planned=planned, room=self.room.premises)
+                     planned=planned, room=judged.inner.premises)
 
     def run(self, statement: str, fill: Fill, patience: float = 2.0) -> Ran:
         """One statement over rows of one kind, stopped when it has taken so many bounds."""
         request, judged = self.judged(statement)
         if not judged.plan.reads:
             raise Refused("reads nothing")
-        most, most_memory, _ = self.bound(request, judged)
+        most, most_memory, most_files = self.bound(request, judged)
         if most > LONGEST:
             raise Refused("takes too long to try")
         for use in judged.plan.uses:
             self.larder.fill(use, fill)
         before = self.larder.served
-        seconds, ended, memory = self._measured(judged, float(most) * patience)
+        with Files(self.room.directory) as files:
+            seconds, ended, memory = self._measured(judged, float(most) * patience)
         named = sum(judged.inner.query.count(f"pg_temp.{name} ") for _, name in judged.inner.tables)
         again = max(0, self.larder.served - before - named)
-        return Ran(statement, seconds, float(most), ended, again, memory, most_memory)
+        split = max(0, files.made - _STEPS - 4 * self.planned.batches)
+        return Ran(statement, seconds, float(most), ended, again, memory, most_memory, files.most, most_files, split)
 
     def _measured(self, judged: Judged, patience: float) -> tuple[float, bool, int]:
         with self.pool.take(judged.settings) as connection:
@@ -256,8 +300,12 @@ def _table(name: str, shape: Shape) -> sql.Composed:
 
 
 @contextlib.contextmanager
-def own_trial() -> Iterator[Trial]:
-    with own_postgres() as layout:
+def own_trial(hash_factor: int = HASH_FACTOR) -> Iterator[Trial]:
+    """`hash_factor`: how many times as much as a sort hash tables have. With few, they do not fit when
+    there are few rows, and what happens then is quickly tried."""
+    scarce = (mock.patch.dict(SESSION, hash_mem_multiplier=str(hash_factor)),
+              mock.patch.object(room_module, "HASH_FACTOR", hash_factor))
+    with scarce[0], scarce[1], own_postgres() as layout:
         stand = Stand(layout)
         try:
             trial = Trial(stand)
