@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 from privid.sandbox.run import RunResult
 
-from .jobs import Job, Slot, State
+from .jobs import Job, Margins, Slot, State
 from .log import Log
 from .reading import Unread
 from .timetable import NANO, Place, Timetable
@@ -28,7 +28,7 @@ _PATIENCE = NANO // 20
 class Board:
     """State shared by the runner's threads."""
 
-    def __init__(self, lanes: int, ready: Callable[[int, Slot], bool], log: Log) -> None:
+    def __init__(self, lanes: int, ready: Callable[[int, Slot], bool], margins: Callable[[int, Slot], Margins], log: Log) -> None:
         self.lock = threading.Lock()
         self.changed = threading.Condition(self.lock)
         self.timetable = Timetable(lanes)
@@ -42,7 +42,7 @@ class Board:
         self.closing: queue.SimpleQueue[tuple[int, Slot] | None] = queue.SimpleQueue()
         self._queues: list[deque[Slot]] = [deque() for _ in range(lanes)]
         self.unread = Unread()
-        self._lane_ready = ready
+        self._lane_ready, self._margins = ready, margins
         self._log = log
 
     # The caller holds the lock
@@ -127,7 +127,7 @@ class Board:
         self.changed.notify_all()
 
     def _slip(self, lane: int, slot: Slot, now: int) -> None:
-        wait = slot.job.handover + (_PATIENCE if slot.state is State.READY and not self._lane_ready(lane, slot) else 0)
+        wait = self._margins(lane, slot).handover + (_PATIENCE if slot.state is State.READY and not self._lane_ready(lane, slot) else 0)
         free = max([now + wait, *(other.place.end - 1 for other in self.running[lane] if other is not slot and not other.over)])
         slots = (free - slot.place.begin) // slot.place.pitch + 1
         by = slots * slot.place.pitch
@@ -148,7 +148,8 @@ class Board:
                     continue
                 slot = self._queues[lane][0]
                 now = time.monotonic_ns()
-                setup, latest = slot.place.begin - slot.job.setup, slot.place.begin - slot.job.handover
+                margins = self._margins(lane, slot)
+                setup, latest = slot.place.begin - margins.setup, slot.place.begin - margins.handover
                 if now > latest:
                     self._slip(lane, slot, now)
                 elif slot.state is State.READY and now >= setup and self._lane_ready(lane, slot):

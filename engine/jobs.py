@@ -17,7 +17,7 @@ from .cancel import Cancelled
 from .seams import Reader
 from .timetable import NANO, Place
 
-__all__ = ["Job", "Slot", "State"]
+__all__ = ["Job", "Margins", "Slot", "State"]
 
 
 class State(Enum):
@@ -63,6 +63,14 @@ class Slot:
             raise Cancelled
 
 
+@dataclass(frozen=True)
+class Margins:
+    """Nanoseconds before a slot: from the first on its run may be set up, at the second it must have been handed to its lane."""
+
+    setup: int
+    handover: int
+
+
 @dataclass(eq=False)
 class Job:
     """One table's chunks for one release."""
@@ -70,8 +78,6 @@ class Job:
     ident: str
     table: Table
     program: Program
-    setup: int  # nanoseconds before a slot from which its run may be set up
-    handover: int  # nanoseconds before a slot at which it must have been handed to its lane
     folder: Path  # in the scratch: the program and the decoded chunks
     reading: int = 0  # nanoseconds that reading one output takes at most
     own: list[Slot] = field(default_factory=list)  # in order of their frames

@@ -27,14 +27,14 @@ from privid.model import Footage, Table
 from privid.sandbox.chunk import FRAMES_FILE
 from privid.sandbox.executable import Kind
 from privid.sandbox.hands import HANDS, Late, Stop
-from privid.sandbox.nurse import first_batch
+from privid.sandbox.nurse import broods, first_batch
 from privid.sandbox.program import Program
 from privid.sandbox.run import Outcome, RunResult
 from privid.video.cutout import cutout, is_whole
 
 from .board import Board
 from .chunks import ChunkCache
-from .jobs import Job, Slot, State
+from .jobs import Job, Margins, Slot, State
 from .log import Log
 from .reading import reading_time
 from .reserve import directory, reserved
@@ -50,10 +50,9 @@ AHEAD = 3
 AHEAD_BYTES, AHEAD_MOST = 64 << 20, 64
 #: A slot is handed to its lane so long before it begins, while the slot before it runs: a sandbox must be set up, or one that is there
 #: given a chunk; and later than at the second moment it is not handed over any more
-SETUP, HANDOVER = NANO // 4, NANO // 20
-WARM_SETUP, WARM_HANDOVER = NANO // 25, NANO // 500
-#: How often a slot comes again for which its lane was not ready
-MOST_LATES = 50
+COLD, WARM = Margins(NANO // 4, NANO // 20), Margins(NANO // 25, NANO // 500)
+#: How often a slot comes again for which its lane was not ready: so often at most, or for so long, but so often at least
+MOST_LATES, LATES_SPAN, LEAST_LATES = 50, 30 * NANO, 5
 #: Importing a module before its first slot, and what each of its first children takes; where that is not enough, the lane moves by whole
 #: slots
 BOOT, CHILD = {"python": NANO // 2}, NANO // 250
@@ -68,6 +67,10 @@ PLACES = 10_000
 _DROPPED = 4
 PROGRAM, FILES, WHOLE = "program", "files", "whole"
 _NOWHERE = Place(0, 0, 1)
+
+
+class TooBusy(SandboxFailed):
+    """Slots do not begin, which is nobody's fault but the machine's, and so told as it is."""
 
 
 class Runner:
@@ -89,8 +92,9 @@ class Runner:
         self._describe = describe
         self._read_output, self._weigh = read_output, weigh
         self._post = post
+        self._imports: dict[str, int] = {}  # what importing modules took, by their content
         self._shelf = Shelf(scratch / "shelf")
-        self._board = Board(len(lanes), lambda lane, slot: lanes[lane].ready(slot.job.program), log)
+        self._board = Board(len(lanes), lambda lane, slot: lanes[lane].ready(slot.job.program), self._margins, log)
         self._decoders: set[threading.Thread] = set()
         self._threads = [threading.Thread(target=self._work, args=(index,), name=f"lane {index}", daemon=True)
                          for index in range(len(lanes)) for _ in range(HANDS)]
@@ -108,6 +112,11 @@ class Runner:
     def _warm(self, table: Table) -> bool:
         return table.warm and all(lane.warm for lane in self._lanes) and self._starts_warm(table)
 
+    def _margins(self, lane: int, slot: Slot) -> Margins:
+        """A program that turns out not to start warm has the margins of a cold one from then on."""
+        program = slot.job.program
+        return WARM if program.warm and not self._lanes[lane].is_cold(program) else COLD
+
     def _ahead(self, table: Table) -> int:
         """How many chunks are decoded ahead of their slots."""
         footage = table.camera.footage
@@ -124,8 +133,18 @@ class Runner:
         boot = 0
         if self._warm(table):
             children = min(first_batch(self.pitch(table) / NANO), -(-slots // len(self._lanes)))
-            boot = BOOT.get(table.runtime, LONG_BOOT) + children * CHILD
+            boot = self._import(table) + children * CHILD
         return LEAD + min(self.pitch(table) // 8, LONGEST_ALLOWANCE) + decoding + boot
+
+    def _import(self, table: Table) -> int:
+        """What importing a module takes: what it took the last time, or a guess."""
+        return self._imports.get(table.executable.sha256, BOOT.get(table.runtime, LONG_BOOT))
+
+    def _intermissions(self, table: Table, slots: int) -> int:
+        """How long all lanes wait for the imports that come after the first."""
+        if not slots or not self._warm(table):
+            return 0
+        return (broods(-(-slots // len(self._lanes)), self.pitch(table) / NANO) - 1) * self._import(table)
 
     def forecast(self, table: Table, stretches: Sequence[Stretch]) -> tuple[int, int]:
         """Slots that these runs would take now, and when the last would end. Runs and reserves nothing."""
@@ -140,7 +159,7 @@ class Runner:
             now = time.monotonic_ns()
             places = board.timetable.places(min(count, PLACES), pitch, now + self.lead(table, count))
         # from there on every lane has one slot after the other
-        rest = -(-(count - len(places)) // len(self._lanes)) * pitch
+        rest = -(-(count - len(places)) // len(self._lanes)) * pitch + self._intermissions(table, count)
         return count, max(now, board.unread.read_by(shared, [(place.end, reading) for place in places]) + rest)
 
     def read_by(self, jobs: Sequence[Job]) -> int:
@@ -151,8 +170,7 @@ class Runner:
         """Reserve slots for the runs (chunk and region) that are neither kept nor under way, and start on them."""
         folder, warm = self._scratch / f"job-{secrets.token_hex(8)}", self._warm(table)
         program = Program(folder / PROGRAM, kind, table.runtime, folder / FILES if table.executable.files else None, warm)
-        setup, handover = (WARM_SETUP, WARM_HANDOVER) if warm else (SETUP, HANDOVER)
-        job = Job(secrets.token_hex(4), table, program, setup, handover, folder, reading_time(table))
+        job = Job(secrets.token_hex(4), table, program, folder, reading_time(table))
         board = self._board
         while True:
             # The cache is asked outside the lock. A slot enters it before it leaves under_way, so unless some slot finished
@@ -253,13 +271,15 @@ class Runner:
         """A lane was not ready in time: the slot comes again, unless the machine is so busy that it never would be."""
         with self._board.lock:
             slot.lates += 1
-            if slot.lates <= MOST_LATES and not slot.over:
+            if slot.lates < max(LEAST_LATES, min(MOST_LATES, LATES_SPAN // slot.place.pitch)) and not slot.over:
                 self._board.put_back(slot)
                 return
         if not slot.over:
-            error = SandboxFailed(f"a lane was not ready for a slot {slot.lates} times", hint="The machine is overloaded.")
-            self._report("slot failed", error, slot.job)
-            self.fail(slot.job, error)
+            job = slot.job
+            error = TooBusy(f"slot {job.own.index(slot) + 1} of {len(job.own)} could not begin {slot.lates} times: the machine is too busy",
+                            hint="Ask the operator to leave it more time, and try again; the release stays charged.")
+            self._report("slot failed", error, job)
+            self.fail(job, error)
 
     def _run(self, lane: int, slot: Slot) -> RunResult | None:
         with self._board.lock:
@@ -414,6 +434,9 @@ class Runner:
         with board.lock:
             finished = not job.decoding and not job.left and not job.held
         if finished:
+            took = [seconds for lane in self._lanes if (seconds := lane.import_time(job.program)) is not None]
+            if took:
+                self._imports[job.table.executable.sha256] = int(max(took) * NANO)
             for lane in self._lanes:
                 lane.dismiss(job.program)
             shutil.rmtree(job.folder, ignore_errors=True)
@@ -424,6 +447,8 @@ def _public(error: BaseException, job: Job) -> BaseException:
     if isinstance(error, VideoUnreadable):
         return VideoUnreadable(f'could not decode the footage of camera "{job.table.camera.name}"',
                                hint="The operator finds the cause in the engine's log.")
+    if isinstance(error, TooBusy):
+        return error
     if isinstance(error, SandboxFailed):
         return SandboxFailed("the sandbox failed", hint="The operator finds the cause in the engine's log and with privid doctor.")
     return error

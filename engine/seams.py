@@ -36,6 +36,12 @@ class LaneLike(Protocol):
     def ready(self, program: Program) -> bool:
         """Whether a slot of this program could begin now."""
 
+    def is_cold(self, program: Program) -> bool:
+        """Whether runs of a program that could be started warm are not."""
+
+    def import_time(self, program: Program) -> float | None:
+        """Seconds that importing this program took last, while no slot ran; None if that was not done."""
+
     def run(self, program: Program, chunk_dir: Path, begin: float, end: float, stop: Stop | None) -> RunResult:
         """One slot. Called before it begins, by up to HANDS threads: one whose slot runs, others whose slots come next. Raises Late when
         the slot had begun before all was ready. `stop`, once set, ends it."""

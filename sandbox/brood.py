@@ -74,6 +74,7 @@ class Brood:
         self.uid = self._user.uid
         self.children: deque[Child] = deque()
         self.size = count
+        self.imported = 0.0  # seconds that the import took, for which all slots waited
         self._sweeper, self._intermission = sweeper, intermission
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.ended: dict[int, int] = {}
@@ -128,6 +129,7 @@ class Brood:
         left = PATIENCE
         while True:
             with self._intermission.importing():
+                begun = time.monotonic()
                 if left == PATIENCE:
                     self.control.send(b'{"go": true}')
                 else:
@@ -137,6 +139,7 @@ class Brood:
                     done = self._import(zygote, count, time.monotonic() + slice_)
                 finally:
                     self._freeze()
+                    self.imported += time.monotonic() - begun
             if done:
                 return zygote
             left -= slice_

@@ -129,6 +129,14 @@ class Lane:
         """Whether a slot of this program could begin now."""
         return program.runtime in self._roots and (self._nurse is None or self._nurse.ready(program)) and not self._intermission.due
 
+    def is_cold(self, program: Program) -> bool:
+        """Whether runs of a program that could be started warm are not."""
+        return self._nurse is None or self._nurse.why_cold(program) is not None
+
+    def import_time(self, program: Program) -> float | None:
+        """Seconds that importing this program took last, while no slot ran; None if that was not done."""
+        return None if self._nurse is None else self._nurse.import_time(program)
+
     def dismiss(self, program: Program) -> None:
         """No more slots of this program will come."""
         if self._nurse is not None:

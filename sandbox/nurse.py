@@ -17,14 +17,14 @@ from .brood import Brood, NotWarm
 from .child import Child
 from .program import Program
 
-__all__ = ["Nurse", "first_batch"]
+__all__ = ["Nurse", "broods", "first_batch"]
 
-#: Children of one zygote: enough for so many seconds of slots, so that to boot it costs little, but not more than this; a frozen child
-#: takes up to a megabyte. The first zygote of a program has fewer, for the first slot waits for it.
-STOCK, MOST, LEAST = 5.0, 512, 16
+#: Children of one zygote: enough for so many seconds of slots, so that what all lanes wait for its import costs little, but not more than
+#: this; a frozen child takes up to a megabyte. The first zygote of a program has fewer, for the first slot waits for it.
+STOCK, MOST, LEAST = 30.0, 512, 16
 FIRST_STOCK, FIRST_MOST = 1.6, 256
-#: How many more children than there are left can be made while these are used, on one core, when slots are as short as can be.
-_GROWTH = 1.15
+#: Seconds that it takes to make a child: so many more than there are left can be made while these are used.
+_MAKING = 0.007
 #: Broods of one program that there can be at a time: one is in use, one is ready, one is made or has just been used up.
 BROODS = 3
 #: Programs that a lane remembers as not to be started warm.
@@ -41,6 +41,7 @@ class _Ward:
     pitch: float = 1.0
     broods: list[Brood] = field(default_factory=list)
     dismissed: bool = False
+    imported: float = 0.0  # seconds that the last import took
 
     @property
     def ready(self) -> int:
@@ -52,14 +53,33 @@ class _Ward:
 
     @property
     def batch(self) -> int:
-        """How many are made next: they must be ready before those that are there are used up."""
-        wanted = max(first_batch(self.pitch), int(_GROWTH * self.ready))
-        return min(wanted, _number(STOCK / self.pitch, MOST), self.slots)
+        """How many are made next."""
+        return min(_next_batch(self.ready, self.pitch), self.slots)
 
 
 def first_batch(pitch: float) -> int:
     """Children that are made before the first of so frequent slots."""
     return _number(FIRST_STOCK / pitch, FIRST_MOST)
+
+
+def broods(slots: int, pitch: float) -> int:
+    """How many zygotes so many slots of one lane take, one after the other.
+
+    >>> broods(16, 1.0), broods(100, 1.0), broods(1000, 0.1), broods(10_000, 0.01)
+    (1, 4, 5, 29)
+    """
+    ready = made = first_batch(pitch)
+    count = 1
+    while made < slots:
+        ready = min(ready, _number(STOCK / pitch, MOST) // 2)
+        batch = _next_batch(ready, pitch)
+        ready, made, count = ready + batch, made + batch, count + 1
+    return count
+
+
+def _next_batch(ready: int, pitch: float) -> int:
+    """They must be ready before those that are there are used up."""
+    return min(max(first_batch(pitch), int(ready * pitch / _MAKING)), _number(STOCK / pitch, MOST))
 
 
 def _number(wanted: float, most: int) -> int:
@@ -130,6 +150,11 @@ class Nurse:
             brood.children.appendleft(child)
             self._busy[brood] -= 1
             self._changed.notify_all()
+
+    def import_time(self, program: Program) -> float | None:
+        with self._lock:
+            ward = self._wards.get(program)
+            return None if ward is None or not ward.imported else ward.imported
 
     def why_cold(self, program: Program) -> str | None:
         return self._cold.get(program)
@@ -219,6 +244,7 @@ class Nurse:
         with self._lock:
             if (ward := self._wards.get(program)) is not None:
                 ward.broods.append(brood)
+                ward.imported = brood.imported
                 ward.slots -= min(count, ward.slots)
                 self._changed.notify_all()  # it may have been dismissed while they were made
         if ward is None:  # dismissed meanwhile

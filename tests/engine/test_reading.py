@@ -164,7 +164,7 @@ def test_outputs_wait_for_those_before_them() -> None:
 def test_a_schedule_is_the_same_whether_or_not_what_is_past_was_forgotten(tmp_path: Path) -> None:
     """Otherwise an output that waits for one that is forgotten would be asked for too early."""
     now = time.monotonic_ns()
-    job = Job("j", table(1, NUMBER), Program(tmp_path / "p", Kind.PROGRAM), 0, 0, tmp_path, reading=NANO)
+    job = Job("j", table(1, NUMBER), Program(tmp_path / "p", Kind.PROGRAM), tmp_path, reading=NANO)
     ends = [now - 10 * NANO, *[now - 2 * NANO] * 2, *[now - NANO // 2] * 4]
     slots = [Slot(b"%d" % i, i, 0, Place(0, end, 0), job, {job}) for i, end in enumerate(ends)]
     unread = Unread()
@@ -179,7 +179,7 @@ def test_a_schedule_is_the_same_whether_or_not_what_is_past_was_forgotten(tmp_pa
 
 def test_when_rows_are_there_follows_from_the_slots_that_were_handed_over_and_nothing_is_kept_of_the_past(tmp_path: Path) -> None:
     now = time.monotonic_ns()
-    job = Job("j", table(1, NUMBER), Program(tmp_path / "p", Kind.PROGRAM), 0, 0, tmp_path, reading=NANO)
+    job = Job("j", table(1, NUMBER), Program(tmp_path / "p", Kind.PROGRAM), tmp_path, reading=NANO)
     ends = [now - 10 * NANO, *[now - 2 * NANO] * 2, *[now - NANO // 2] * 4, now + 100 * NANO]
     slots = [Slot(b"%d" % i, i, 0, Place(i, end, 0), job, {job}) for i, end in enumerate(ends)]
     unread = Unread()

@@ -59,6 +59,12 @@ class TimeKeeper:
     def ready(self, program: Program) -> bool:
         return True
 
+    def is_cold(self, program: Program) -> bool:
+        return True
+
+    def import_time(self, program: Program) -> float | None:
+        return None
+
     def dismiss(self, program: Program) -> None:
         pass
 
