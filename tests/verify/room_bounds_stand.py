@@ -30,8 +30,9 @@ from privid.errors import PrividError
 from privid.model import Key, TableUse
 from privid.room.allowance import Bound, bound
 from privid.room.evaluate import chunk_moments
+from privid.room.inner import run_inner
 from privid.room.pool import Connection, RoomPool
-from privid.room.query import objects, publics, run_inner
+from privid.room.query import objects, publics
 from privid.room.remote import RemoteRoom
 
 from .calculus_stand import Stand, own_postgres
