@@ -17,9 +17,9 @@ setup: runtime
 demo: setup
 	@$(PYTHON) -m privid.cli.demo
 
-# two at a time: much of a test is waiting for slots of the timetable
+# three at a time, on two cores too: much of a test is waiting, for slots of the timetable and for the end of an allowance
 test: lint
-	@$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	@$(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 # what takes longer than a change can wait for: every program in tests/verify
 verify: setup

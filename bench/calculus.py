@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from privid.calculus import analyse, parse_select
-from privid.room import inner_query
+from privid.room.deparse import inner_query
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 

@@ -29,11 +29,14 @@ from privid.engine.rows import encode_columns
 from privid.engine.server import Server
 from privid.ledger.pool import Pool
 from privid.model import Collected, Column, TableUse
-from privid.room import Room, chunk_moments, inner_query
+from privid.room.deparse import inner_query
 from privid.room.description import describe
+from privid.room.evaluate import chunk_moments
+from privid.room.inner import run_inner
 from privid.room.pool import RoomPool
-from privid.room.query import objects, run_inner
+from privid.room.query import objects
 from privid.room.remote import RemoteRoom
+from privid.room.room import Room
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 

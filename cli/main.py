@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 
 import privid
@@ -37,14 +37,14 @@ COMMANDS = {
 }
 
 
-def parser() -> argparse.ArgumentParser:
-    """The whole command line."""
+def parser(names: Iterable[str] = COMMANDS) -> argparse.ArgumentParser:
+    """The whole command line, or that of some commands."""
     top = argparse.ArgumentParser(prog="privid", description="Duration-private answers about video, in PostgreSQL.",
                                   epilog="privid COMMAND --help tells more about a command.")
     top.add_argument("--version", action="version", version=f"privid {privid.__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name, module in COMMANDS.items():
-        command = import_module(f".{module}", __package__)
+    for name in names:
+        command = import_module(f".{COMMANDS[name]}", __package__)
         sub = commands.add_parser(name, help=command.SUMMARY, description=command.__doc__,
                                   formatter_class=argparse.RawDescriptionHelpFormatter)
         command.arguments(sub)
@@ -54,7 +54,9 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit code: 0 done, 1 failed, 2 wrong usage, 3 not running (status)."""
-    options = parser().parse_args(argv)
+    given = list(sys.argv[1:] if argv is None else argv)
+    # a command that is named first is the only one that is wanted: to load them all takes longer than most of them do
+    options = parser(given[:1] if given[:1] and given[0] in COMMANDS else COMMANDS).parse_args(given)
     try:
         return int(options.run(options))
     except (CommandFailed, PrividError) as failure:

@@ -19,7 +19,7 @@ from psycopg.conninfo import conninfo_to_dict
 from privid import __version__, video
 from privid.errors import PrividError
 from privid.ledger import Ledger
-from privid.room import Room
+from privid.room.room import Room
 from privid.sandbox.capabilities import runs_bound
 from privid.sandbox.intermission import Intermission
 from privid.sandbox.lane import Lane

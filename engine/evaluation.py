@@ -21,15 +21,18 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from privid.errors import EngineUnavailable
 from privid.model import Key
-from privid.room import Room
 
 from .blocks import Blocks
 from .cancel import Cancel, Cancelled
 from .log import Log
 from .timetable import NANO
+
+if TYPE_CHECKING:
+    from privid.room.room import Room  # not for the evaluator, which has this module too
 
 __all__ = ["COMMAND", "Begun", "Changed", "Done", "Evaluation", "Evaluations", "Suspected", "Task", "Withdraw", "Withdrawn", "receive",
            "send"]

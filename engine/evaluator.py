@@ -26,9 +26,9 @@ import psycopg
 
 from privid.errors import PrividError
 from privid.model import Key
+from privid.room.inner import run_inner, spin
 from privid.room.pool import RoomConnection, RoomPool
 from privid.room.priority import QUICK, SLOW, set_priority
-from privid.room.query import run_inner, spin
 from privid.room.remote import RemoteRoom
 
 from .blocks import Blocks

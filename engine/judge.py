@@ -11,7 +11,10 @@ from privid import calculus
 from privid.errors import BudgetExhausted, InvalidValue, NoRule, RawRows
 from privid.model import Camera, Plan, Table
 from privid.quantities import parse_number
-from privid.room import MAX_MEMORY, Bound, Inner, Room, bound, inner_query, premises_of
+from privid.room.allowance import Bound, bound, premises_of
+from privid.room.deparse import Inner, inner_query
+from privid.room.premises import MAX_MEMORY
+from privid.room.room import Room
 from privid.udf import noise
 
 from .allowances import allowance_of, margin_of

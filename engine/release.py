@@ -16,8 +16,9 @@ from privid import calculus
 from privid.errors import EngineUnavailable, SandboxFailed
 from privid.ledger import Claim, Connection, Ledger, ReleaseRecord, Use
 from privid.model import Camera, Key, Plan, Span, TableUse
-from privid.room import Room, chunk_moments
+from privid.room.evaluate import chunk_moments
 from privid.room.query import objects, publics
+from privid.room.room import Room
 from privid.sandbox.executable import Kind
 from privid.udf import noise
 

@@ -1,24 +1,22 @@
-"""The inner query of one release: its objects are made in a transaction that never ends well, its rows read, and all of it forgotten."""
+"""The inner query of one release before it is charged for: what it reads, and whether PostgreSQL takes it."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 
 import psycopg
-from psycopg import RawCursor
 
 from privid.errors import InvalidValue, NoRule
 from privid.model import Key, Table, TableUse
 
 from .deparse import Inner, enum_ddl, public_ddl, table_ddl
+from .inner import make
 from .plans import Planned, read_plan
 from .pool import Connection, RoomPool, apply_settings
 from .premises import Room
-from .public import copy_rows
 from .settings import memory_settings, request_settings
 
-__all__ = ["objects", "publics", "rehearse", "run_inner", "spin"]
+__all__ = ["objects", "publics", "rehearse"]
 
 
 #: of a rehearsal, which plans and runs nothing
@@ -33,7 +31,7 @@ def rehearse(pool: RoomPool, inner: Inner, tables: Sequence[Table], uses: Sequen
     with pool.public() as conn, conn.transaction(force_rollback=True):
         try:
             apply_settings(conn, {**request_settings(settings), "statement_timeout": str(_TIMEOUT)}, local=True)
-            _make(conn, objects(inner, tables, uses, ""), publics(inner))
+            make(conn, objects(inner, tables, uses, ""), publics(inner))
             (plan,) = conn.execute(f"EXPLAIN (FORMAT JSON) {inner.query}".encode()).fetchall()[0]
             return read_plan(plan, lambda name, condition: _count(conn, name, condition), (inner.premises or Room()).hash_memory)
         except psycopg.DataError as error:  # a constant that no value of a program plays a part in
@@ -69,30 +67,3 @@ def objects(inner: Inner, tables: Sequence[Table], uses: Sequence[TableUse], han
 def publics(inner: Inner) -> list[tuple[str, Sequence[Key]]]:
     """The public rows that the query reads, by their names in the room."""
     return [(name, public.rows) for public, name in inner.publics]
-
-
-def _make(conn: Connection, statements: Sequence[str], copied: Sequence[tuple[str, Sequence[Key]]]) -> None:
-    """Makes what the query reads, with the public rows in it."""
-    if statements:
-        conn.execute("; ".join(statements).encode())
-    for name, rows in copied:
-        copy_rows(conn, name, rows)
-
-
-def run_inner(conn: Connection, statements: Sequence[str], copied: Sequence[tuple[str, Sequence[Key]]], query: str,
-              deadline: int) -> list[Key]:
-    """The query's rows as text. The transaction stays open, to end with the session."""
-    left = max(1, (deadline - time.monotonic_ns()) // 1_000_000)
-    _make(conn, ["BEGIN", f"SET LOCAL statement_timeout = {left}", *statements], copied)
-    with RawCursor(conn) as cursor:
-        cursor.execute(query.encode(), prepare=False, binary=False)
-        result = cursor.pgresult
-        assert result is not None
-        columns, value = range(result.nfields), result.get_value
-        return [tuple(None if (text := value(row, column)) is None else text.decode() for column in columns)
-                for row in range(result.ntuples)]
-
-
-def spin(conn: Connection, until: int) -> None:
-    """Keeps the session's process busy until a moment of the monotonic clock, in nanoseconds."""
-    conn.execute("SELECT room.spin(%s)", (until,))

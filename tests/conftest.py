@@ -27,6 +27,11 @@ Rows = list[tuple[Any, ...]]
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
+#: Files that take longest, longest first: they are begun first, so that no worker is left alone with one in the end.
+LONGEST = [f"tests/{name}.py" for name in (
+    "clean_room/test_fuzz", "clean_room/test_fuzz_again", "clean_room/test_kills", "cli/test_restore", "cli/test_stack", "cli/test_beside",
+    "clean_room/test_time", "algebra/test_discovery", "algebra/test_hostile_values", "algebra/test_differential", "ledger/test_kills")]
+
 #: when frame 0 of every test camera was filmed
 STARTS = "2026-03-01 06:00+00"
 
@@ -67,6 +72,11 @@ def write_video(path: Path, levels: Sequence[int], fps: int = 10, width: int = 6
             container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
         container.mux(stream.encode(None))
     return path
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    ranks = {REPOSITORY / name: rank for rank, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
 
 
 class RunningStack:

@@ -7,8 +7,7 @@ from fractions import Fraction
 
 import psycopg
 
-from privid.udf import grid_step, snap
-from privid.udf.grid import exponent
+from privid.udf.grid import exponent, grid_step, snap
 
 
 def test_values_are_put_on_the_grid_as_postgresql_rounds_them(connection: psycopg.Connection[tuple[object, ...]]) -> None:

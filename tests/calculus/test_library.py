@@ -12,7 +12,7 @@ from privid.calculus.functions import FunctionClass
 from privid.calculus.rules import AGGREGATES, quantile
 from privid.calculus.twins import AGGREGATES as ROOM_AGGREGATES
 from privid.calculus.twins import TWINS
-from privid.udf import grid_step, snap
+from privid.udf.grid import grid_step, snap
 
 
 def test_the_library_serialises_no_function_that_the_calculus_does_not_list(stack: Any) -> None:

@@ -23,7 +23,7 @@ from privid.engine.evaluation import Done, Evaluation, Evaluations, Task
 from privid.engine.kept import rows_file
 from privid.engine.log import Log
 from privid.engine.timetable import NANO
-from privid.room import Room
+from privid.room.room import Room
 from tests.guard import guarded
 from tests.room.conftest import ServedDatabase, directory_for_data, soon
 from tests.room.conftest import served as served

@@ -19,10 +19,11 @@ from privid.room import query as room_query
 from privid.room.allowance import bound as bound_of
 from privid.room.calls import CALLS
 from privid.room.deparse import Inner
+from privid.room.inner import run_inner
 from privid.room.plans import Planned, read_plan
 from privid.room.pool import RoomPool
 from privid.room.premises import Room
-from privid.room.query import objects, publics, rehearse, run_inner
+from privid.room.query import objects, publics, rehearse
 from privid.room.sources import has_hash
 from tests.calculus import builders as b
 from tests.calculus.builders import Json

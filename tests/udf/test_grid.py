@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privid.udf import grid_step, snap
-from privid.udf.grid import LARGEST_BOUND, decimals, settler
+from privid.udf.grid import LARGEST_BOUND, decimals, grid_step, settler, snap
 
 
 @pytest.mark.parametrize(("low", "high", "step"), [

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from privid.udf import error95
+from privid.udf.interval import error95
 
 
 def tail(k: int, b: Fraction) -> Decimal:

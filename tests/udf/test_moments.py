@@ -11,9 +11,8 @@ from statistics import mean, pvariance, stdev
 import pytest
 
 from privid.model import Collect, Collected, Key, Mechanism, Output, Plan, Spread
-from privid.udf import answer, perturb
 from privid.udf.moments import pivot
-from privid.udf.noise import choose
+from privid.udf.noise import answer, choose, perturb
 
 STEP = Fraction(1, 100)
 

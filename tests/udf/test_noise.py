@@ -11,8 +11,7 @@ from scipy.stats import chi2
 
 from privid.errors import InvalidValue
 from privid.model import Key, Output, Plan
-from privid.udf import notice, perturb
-from privid.udf.noise import MAX_SCALE, _laplace, float_scale
+from privid.udf.noise import MAX_SCALE, _laplace, float_scale, notice, perturb
 
 
 def output(scale: Fraction | int = 0, *, step: Fraction | int = 1, epsilon: Fraction | int = 1, type: str = "int8",

@@ -8,7 +8,7 @@ from typing import Any
 
 from privid.engine.judge import Judged
 from privid.model import Plan, Table
-from privid.room import Inner
+from privid.room.deparse import Inner
 
 __all__ = ["Claim"]
 

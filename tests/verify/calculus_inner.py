@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from psycopg import RawCursor
 
 from privid.calculus.deparse import COLLATION
-from privid.room import Inner, Room
-from privid.room.deparse import enum_ddl, public_ddl
+from privid.room.deparse import Inner, enum_ddl, public_ddl
 from privid.room.public import copy_rows
+from privid.room.room import Room
 
 from .calculus_claims import Claim
 from .calculus_mechanisms import Answer

@@ -51,8 +51,9 @@ from privid.model import (
     TableUse,
     VideoFile,
 )
-from privid.room import Inner, Room
+from privid.room.deparse import Inner
 from privid.room.plans import Planned
+from privid.room.room import Room
 from privid.video.chunking import make_grid
 
 from .calculus_claims import Claim

@@ -32,9 +32,10 @@ from privid.model import Key, TableUse
 from privid.room import room as room_module
 from privid.room.allowance import Bound, bound
 from privid.room.evaluate import chunk_moments
+from privid.room.inner import run_inner
 from privid.room.plans import Planned
 from privid.room.pool import Connection, RoomPool
-from privid.room.query import objects, publics, run_inner
+from privid.room.query import objects, publics
 from privid.room.remote import RemoteRoom
 from privid.room.settings import HASH_FACTOR, SESSION
 
