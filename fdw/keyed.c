@@ -150,6 +150,8 @@ KEYED(privid_keyed_int2, int16, PG_GETARG_INT16, HashWhole(value))
 KEYED(privid_keyed_int4, int32, PG_GETARG_INT32, HashWhole(value))
 /* also timestamp, timestamptz and time */
 KEYED(privid_keyed_int8, int64, PG_GETARG_INT64, HashWhole(value))
+KEYED(privid_keyed_boolean, bool, PG_GETARG_BOOL, HashWhole(value))
+KEYED(privid_keyed_enum, Oid, PG_GETARG_OID, HashWhole(value))
 KEYED(privid_keyed_numeric, Numeric, PG_GETARG_NUMERIC, HashNumeric(value))
 KEYED(privid_keyed_interval, Interval *, PG_GETARG_INTERVAL_P, HashInterval(value))
 

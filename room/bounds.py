@@ -167,7 +167,6 @@ class Statement(Sources):
         )
         self.cost += rows * (PASSED + sum(key.cost for key in keys))
         sizes = [key.size for key in keys]
-        listed = all(key.listed for key in keys)
         if keys and any(agg.distinct for agg, _ in wanted):
             # PostgreSQL has no hash table of groups with distinct values
             self.cost += sorting(rows, sizes, wide, self.room)
@@ -176,7 +175,7 @@ class Statement(Sources):
         elif keys:
             self._might_sort(rows, sizes, wide)
             wide += 64 * len(wanted) + sum(adding(one) for _, one in wanted if one is not None)
-            self.cost += grouping(rows, groups, sizes, wide, self.room, listed)
+            self.cost += grouping(rows, groups, sizes, wide, self.room)
             self.occupy(hash_space(rows, groups, wide, self.room))
         found = [self._aggregate(agg, one, below, groups) for agg, one in wanted]
         if keys:
@@ -235,9 +234,9 @@ class Statement(Sources):
         """`whole`: the hash table is in memory as a whole, however large it is."""
         groups = min(rows, prod(value.distinct for value in values))
         sizes = [value.size for value in values]
-        wide, listed = sum(size.bytes for size in sizes), all(value.listed for value in values)
+        wide = sum(size.bytes for size in sizes)
         self.cost += rows * sum(value.cost for value in values)
-        self.cost += grouping(rows, groups, sizes, wide, self.room, listed)
+        self.cost += grouping(rows, groups, sizes, wide, self.room)
         self._might_sort(rows, sizes, wide)
         room = replace(self.room, hash_memory=MANY) if whole else self.room
         self.occupy(hash_space(rows, groups, wide, room))
@@ -274,7 +273,6 @@ class Statement(Sources):
                 max(a.cost, b.cost) + NODE,
                 min(a.distinct + b.distinct, MANY),
                 max(a.nodes, b.nodes),
-                a.listed and b.listed,
                 max(a.memory, b.memory),
             )
             for a, b in zip(*listed, strict=True)

@@ -52,7 +52,8 @@ def compare(a: Size, b: Size, room: Room) -> int:
     cost = 20 + (a.bytes + b.bytes) // 20 + (a.digits + b.digits) // 2
     match room.order:
         case Order.ICU:
-            cost += 40 * (a.chars + b.chars)
+            # marks that could belong to what comes later are looked for anew from each of them
+            cost += 40 * (a.chars + b.chars) + 100 * a.chars * b.chars
         case Order.LIBC:
             cost += 10_000 * a.chars * b.chars
     return cost

@@ -21,7 +21,6 @@ __all__ = ["Grouping", "refuse_width"]
 #: of a level. PostgreSQL would have 1600, but takes the square of their number to compare and to plan them
 MAX_COLUMNS = 100
 _RANGE = "privid.range(float8,float8,float8)"
-_TIMES = "pg_catalog.*(numeric,numeric)"
 
 
 class Grouping:
@@ -81,10 +80,10 @@ class Grouping:
         if column.what is Collect.COUNT:
             counted = over.write(value)
             return self._filtered(f'pg_catalog."count"({counted.text})', agg, "int8", 1 + counted.steps)
-        value = converted(value, "numeric")
+        exact = over.write(converted(value, "numeric"))
         if column.what is Collect.SQUARES:
-            value = Call(type="numeric", fn=_TIMES, args=(value, value))
-        exact = over.write(value)
+            # PostgreSQL's own product, which has no limit that bounded values could meet: one that is missing would show
+            exact = Sql(f"({exact.text} OPERATOR(pg_catalog.*) {exact.text})", 2 * exact.steps + 1)
         if column.what is Collect.BINS:
             exact = _power(exact, column)
         return self._filtered(f'pg_catalog."sum"({exact.text})', agg, "numeric", 1 + exact.steps)

@@ -25,6 +25,10 @@ CREATE FUNCTION room.hash(timestamptz) RETURNS int4
   AS 'MODULE_PATHNAME', 'privid_keyed_int8' LANGUAGE C IMMUTABLE STRICT;
 CREATE FUNCTION room.hash(numeric) RETURNS int4
   AS 'MODULE_PATHNAME', 'privid_keyed_numeric' LANGUAGE C IMMUTABLE STRICT;
+CREATE FUNCTION room.hash(boolean) RETURNS int4
+  AS 'MODULE_PATHNAME', 'privid_keyed_boolean' LANGUAGE C IMMUTABLE STRICT;
+CREATE FUNCTION room.hash(anyenum) RETURNS int4
+  AS 'MODULE_PATHNAME', 'privid_keyed_enum' LANGUAGE C IMMUTABLE STRICT;
 CREATE FUNCTION room.hash(interval) RETURNS int4
   AS 'MODULE_PATHNAME', 'privid_keyed_interval' LANGUAGE C IMMUTABLE STRICT;
 
@@ -32,7 +36,7 @@ UPDATE pg_catalog.pg_amproc AS support SET amproc = keyed.oid
   FROM pg_catalog.pg_opfamily AS family, pg_catalog.pg_am AS method, pg_catalog.pg_proc AS keyed
  WHERE family.oid = support.amprocfamily AND method.oid = family.opfmethod AND method.amname = 'hash'
    AND family.opfname IN ('text_ops', 'text_pattern_ops', 'float_ops', 'integer_ops', 'date_ops', 'time_ops',
-                          'timestamp_ops', 'timestamptz_ops', 'numeric_ops', 'interval_ops')
+                          'timestamp_ops', 'timestamptz_ops', 'numeric_ops', 'interval_ops', 'bool_ops', 'enum_ops')
    AND family.opfnamespace = 'pg_catalog'::regnamespace AND support.amprocnum = 1
    AND keyed.pronamespace = 'room'::regnamespace AND keyed.proname = 'hash'
    AND keyed.proargtypes[0] = support.amproclefttype;

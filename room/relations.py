@@ -183,16 +183,18 @@ def limiting(rows: int, kept: int, keys: Sequence[Size], width: int, room: Room)
     )
 
 
-def _colliding(rows: int, entries: int, keys: Sequence[Size], room: Room, listed: bool) -> int:
-    """Without a secret key every value may have the hash of every other; labels and truth values
-    cannot be chosen."""
-    if room.keyed or listed:
-        return 0
-    return rows * entries // 2 * (40 + sum(map(equal, keys)))
+def _colliding(rows: int, entries: int, keys: Sequence[Size], room: Room) -> int:
+    """Comparisons with entries of the same hash. Without a secret key every value may have the hash
+    of every other. With one, values cannot be chosen, but which of them are equal can, and
+    PostgreSQL adds up (by exclusive or) the hashes of several keys, each turned by one bit more:
+    the hash h of n equal ones becomes p(x) h modulo x^32 + 1 = (1 + x)^32, where p has a degree
+    below n, and so at most n - 1 factors 1 + x. Each of these halves the number of hashes."""
+    hashes = 1 << max(0, 33 - len(keys)) if room.keyed else 1
+    return rows * entries * 2 // hashes * (40 + sum(map(equal, keys)))
 
 
 def grouping(
-    rows: int, groups: int, keys: Sequence[Size], width: int, room: Room, listed: bool = False
+    rows: int, groups: int, keys: Sequence[Size], width: int, room: Room
 ) -> int:
     """A hash table of groups. `width`: bytes of a row that is put aside while there is no room."""
     cost = rows * (50 + sum(hashed(key) + equal(key) for key in keys)) + groups * (700 + width)
@@ -201,7 +203,7 @@ def grouping(
         # into files by an estimate, from there by a count, and what the count has missed
         passes = 3 if room.keyed else 1 + needed // room.hash_memory
         cost += passes * rows * (400 + _SPILLED * width)
-    return cost + _colliding(rows, groups, keys, room, listed)
+    return cost + _colliding(rows, groups, keys, room)
 
 
 def set_aside_space(rows: int, width: int, room: Room) -> tuple[int, int]:
@@ -223,11 +225,10 @@ def joining(
     keys: Sequence[Size],
     widths: tuple[int, int],
     room: Room,
-    listed: bool = False,
 ) -> int:
     """A hash join; without keys every pair is looked at."""
     if not keys:
         return pairing(left, right, sum(widths))
     cost = (left + right) * (300 + sum(map(hashed, keys))) + pairs * (80 + sum(map(equal, keys)))
     cost += left * widths[0] + right * widths[1]
-    return cost + 2 * _colliding(left, right, keys, room, listed)
+    return cost + 2 * _colliding(left, right, keys, room)

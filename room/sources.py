@@ -269,9 +269,8 @@ class Sources(ABC):
             pairs = min(pairs, right.rows)
         values = [[self.values(arg, columns) for arg in sides] for sides in equated]
         keys = [join_sizes([value.size for value in both]) for both in values]
-        listed = all(value.listed for both in values for value in both)
         widths = width(left, used), width(right, used)
-        self.cost += joining(left.rows, right.rows, pairs, keys, widths, self.room, listed)
+        self.cost += joining(left.rows, right.rows, pairs, keys, widths, self.room)
         rows = (
             pairs
             + (left.rows if kind in (JoinKind.LEFT, JoinKind.FULL) else 0)

@@ -42,7 +42,6 @@ class Value(NamedTuple):
     cost: int = 0  # nanoseconds to compute it for one row
     distinct: int = MANY  # different values, NULL among them
     nodes: int = 1  # expressions that it stands for
-    listed: bool = False  # its values are labels or truth values, whose hashes nobody chooses
     memory: int = 0  # bytes that calls have made until the row is done
     #: what rows carry along until it is evaluated, where PostgreSQL puts it in the place of references to it; none: itself
     carried: frozenset[Carried] = frozenset()
@@ -99,20 +98,19 @@ class Values:
             case DistinctFrom(fn=fn):
                 # NOT COALESCE(a = b, a IS NULL AND b IS NULL): both are written twice
                 cost = 2 * cost + call(fn, sizes, expr.args, self.room, expr.loc) + 4 * NODE
-                return Value(fixed("boolean"), cost, 3, 2 * nodes + 4, True, 2 * memory + held(sizes, EMPTY))
+                return Value(fixed("boolean"), cost, 3, 2 * nodes + 4, 2 * memory + held(sizes, EMPTY))
             case NullIf(fn=fn):
                 # CASE WHEN a = b THEN NULL ELSE a END
                 cost += args[0].cost + call(fn, sizes, expr.args, self.room, expr.loc) + 2 * NODE
-                return Value(sizes[0], cost, distinct, nodes + args[0].nodes + 2, args[0].listed,
+                return Value(sizes[0], cost, distinct, nodes + args[0].nodes + 2,
                              memory + args[0].memory + held(sizes, EMPTY))
         if expr.type == "boolean":
-            return Value(fixed("boolean"), cost, 3, nodes, True, memory)
+            return Value(fixed("boolean"), cost, 3, nodes, memory)
         # CASE, COALESCE, GREATEST, LEAST and casts that change nothing: one of the arguments
-        listed = all(arg.listed for arg in args)
         widest = join_sizes(sizes)
         if isinstance(expr, Choice) and expr.kind != "coalesce":
             cost += len(args) * compare(widest, widest, self.room)
-        return Value(widest, cost, distinct, nodes, listed, memory)
+        return Value(widest, cost, distinct, nodes, memory)
 
     def _reference(
         self,
@@ -159,15 +157,15 @@ class Values:
             call(expr.fn, [found.size, size], (subject, item), self.room, expr.loc)
             for size, item in zip(sizes, items, strict=True)
         ]
-        if len(items) > _LISTED and constant and self._looks_up(expr, found):
+        if len(items) > _LISTED and constant and self._looks_up(expr):
             compared = [max(compared)] * _LISTED
             cost += hashed(found.size)
         for size, item in zip(sizes, items, strict=True):
             check_sizes(AnyOf(type=expr.type, fn=expr.fn, all=expr.all, args=(subject, item), loc=expr.loc), [found.size, size], EMPTY)
         memory += sum(held([found.size, size], EMPTY) for size in sizes)
-        return Value(fixed("boolean"), cost + sum(compared), 3, nodes, True, memory)
+        return Value(fixed("boolean"), cost + sum(compared), 3, nodes, memory)
 
-    def _looks_up(self, expr: AnyOf, subject: Value) -> bool:
+    def _looks_up(self, expr: AnyOf) -> bool:
         """Equality with constants is a look into a hash table, where both types have one hash
         function, which is where they are the same; and the table is a list, where hashes can be
         chosen."""
@@ -178,5 +176,5 @@ class Values:
             and (schema, name) == ("pg_catalog", wanted)
             and len(types) == 2
             and types[0] == types[1]
-            and (self.room.keyed or subject.listed)
+            and self.room.keyed
         )
