@@ -104,7 +104,7 @@ def _counted(agg: Aggregate, release: Release, cells: Cells) -> Certificate | Jo
         case Joined():
             return replace(row, filtered=row.filtered or bool(conditions), derivation=cells.derivation)
         case Listed():
-            _check_nulls(agg, row, release)
+            _check_nulls(agg, row, release, cells)
             row = row.matched
         case Certificate():
             pass
@@ -116,9 +116,11 @@ def _counted(agg: Aggregate, release: Release, cells: Cells) -> Certificate | Jo
     return having.certify(conditions, row, scope) if row.keyed else filter_rows.certify(conditions, row)
 
 
-def _check_nulls(agg: Aggregate, listed: Listed, release: Release) -> None:
-    """A key without a match has one row of NULLs, which is there until the first match comes."""
-    if listing.passes_over_nulls(agg, listed, release.conditions) or listing.counts_rows(agg, listed):
+def _check_nulls(agg: Aggregate, listed: Listed, release: Release, cells: Cells) -> None:
+    """A key without a match has one row of NULLs, which is there until the first match comes. Of a trusted cell it is in none that is
+    released, unless one of these is NULL: then it would go from there to another."""
+    nowhere = not any(key[place] is None for key in cells.keys for place in cells.trusted)
+    if listing.passes_over_nulls(agg, listed, release.conditions) or (nowhere and listing.counts_rows(agg, listed)):
         return
     leave = f"{show.aggregate(agg)} FILTER (WHERE column IS NOT NULL)" if agg.filter is None else "add AND column IS NOT NULL to its FILTER"
     raise NoRule(f"{show.aggregate(agg)} has no rule for keys without rows", position=position(agg.loc),

@@ -69,8 +69,8 @@ class Camera:
 
     @property
     def r(self) -> int:
-        """Frames of the longest protected segment; 0 when nothing is protected."""
-        return 0 if self.k == 0 else int(self.rho * self.footage.fps)
+        """Frames of the longest protected segment; 0 when nothing is protected. Rounded up: part of a frame shows in a whole one."""
+        return 0 if self.k == 0 else math.ceil(self.rho * self.footage.fps)
 
     def moment(self, frame: int) -> datetime:
         """When a frame was filmed, to the microsecond."""

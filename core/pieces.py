@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from math import ceil
 
 __all__ = ["Pieces", "View", "most_met"]
 
@@ -37,7 +38,8 @@ class Pieces:
 
     @classmethod
     def of_seconds(cls, rho: Fraction, count: int, visible: Fraction | None, fps: Fraction, within: int) -> Pieces:
-        return cls.promised(int(rho * fps), count, None if visible is None else int(visible * fps), within)
+        """Rounded up: part of a frame shows in a whole one."""
+        return cls.promised(ceil(rho * fps), count, None if visible is None else ceil(visible * fps), within)
 
 
 @dataclass(frozen=True)

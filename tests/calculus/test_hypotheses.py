@@ -445,6 +445,13 @@ CASES = [
          "SELECT k.kind, count(*) FILTER (WHERE q.v IS NULL OR q.v > 5) FROM (VALUES ('A', 'x'), ('B', 'x')) k(key, kind) LEFT JOIN n1 q "
          "ON q.plate = k.key GROUP BY 1",
          "refused: count(*) FILTER (WHERE (v IS NULL OR v > 5)) has no rule for keys without rows"),
+    Case("listed keys", "no released cell is NULL where rows of NULLs are counted",
+         "SELECT extract(second FROM q.chunk), k.key, count(*) FROM (VALUES ('A'), ('B')) k(key) LEFT JOIN n1 q ON q.plate = k.key "
+         "GROUP BY 1, 2",
+         "4",
+         "SELECT 1 / (extract(second FROM q.chunk) - 2), k.key, count(*) FROM (VALUES ('A'), ('B')) k(key) LEFT JOIN n1 q ON "
+         "q.plate = k.key GROUP BY 1, 2",
+         "refused: count(*) has no rule for keys without rows"),
     Case("listed keys", "groups are columns of the public rows",
          "SELECT k.key, count(q.v) FROM (VALUES ('A'), ('B')) k(key) LEFT JOIN n1 q ON q.plate = k.key GROUP BY 1",
          "4",
