@@ -30,6 +30,14 @@ FOUND = {
     "such a conversion above rows that are compared":
         Query("", (), (Agg("count", "x"),), "FROM ((SELECT CASE WHEN plate = 'A' THEN 'NaN'::numeric ELSE 0 END AS x FROM @n3@ q "
               "LIMIT 40) UNION ALL SELECT v FROM @n3@ q) q", frozenset(), 1),
+    "a variance of a number whose square has too many digits":
+        Query("", (), (Agg("var_pop", f"CASE WHEN v > 5 THEN 100000000000000000000.{'0' * 400} ELSE 100000000000000000001 END"),),
+              "FROM @n3@ q", frozenset(), 0),
+    "a variance of a range whose grid has too many digits":
+        Query("", (), (Agg("var_pop", "range(v, 0, 5e-324)"),), "FROM @n3@ q", frozenset(), 0),
+    "rows of NULLs of listed keys in a cell that is NULL":
+        Query("", ("1 / (extract(second FROM q.chunk) - 2)", "k.key"), (Agg("count", "q.plate"),),
+              "FROM (VALUES ('A'), ('B'), ('C'), ('D')) AS k(key) LEFT JOIN @n1@ q ON q.plate = k.key", frozenset(), 0),
     "an argmax by a column that groups may change":
         Query("", ("k",), (Agg("count"),), "FROM (SELECT plate, max(v) > 5 AS k FROM @n1@ q GROUP BY plate) q", frozenset(), 1, True),
 }
