@@ -5,11 +5,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
 from itertools import groupby
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from privid.calculus.rules import mask
 from privid.calculus.rules.base_table import reaching
@@ -214,3 +217,10 @@ def test_many_chunks_and_pieces_are_bounded_quickly_from_few_looks() -> None:
 
     assert most_met(Pieces(10**6, 1000, 2 * 10**6), 1, 1, reach) == 2 * 10**6
     assert len(looks) < 30
+
+
+@given(st.integers(1, 200), st.fractions(Fraction(1, 50), 40), st.fractions(Fraction(0), 1))
+def test_a_duration_covers_every_frame_that_it_is_a_part_of(frames: int, fps: Fraction, part: Fraction) -> None:
+    """So many frames are seen for so many frame times at most, and a promise that is longer by less than a frame covers one more."""
+    for rho in (Fraction(frames) / fps, (frames - 1 + max(part, Fraction(1, 1000))) / fps):
+        assert Pieces.of_seconds(rho, 1, None, fps, 1000).r == frames
