@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import platform
+import resource
 from pathlib import Path
 
 import pytest
 
 from privid.errors import ExecutableInvalid
+from privid.sandbox import executable
 from privid.sandbox.executable import MAX_PROGRAM_BYTES, Kind, classify
 
 
@@ -56,3 +59,32 @@ def test_a_syntax_error_is_shown_with_its_line() -> None:
         classify(b"def process(chunk):\n    yield (\n", "x")
     assert refusal.value.detail is not None
     assert refusal.value.detail.startswith("Line 2:")
+
+
+WORST = {
+    "a name of many parts": b"import " + b".".join([b"a"] * 25_000) + b"\n",
+    "many short statements": b"a;" * 500_000,
+    "deep brackets": b"(" * 500_000,
+    "nested lists": b"[" * 190 + b"]" * 190,
+    "one long sum": b"a+" * 500_000 + b"a",
+    "a number of many digits": b"9" * 1_000_000,
+    "no text at all": bytes(1_000_000),
+}
+
+
+@pytest.mark.parametrize("name", WORST)
+def test_what_somebody_wrote_is_parsed_elsewhere(name: str) -> None:
+    """It can take a thousand times its size in memory, and is none of the engine's."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(ExecutableInvalid):
+        classify(WORST[name], "worst")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20 << 10
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user has no other user to be")
+def test_whoever_parses_what_somebody_wrote_has_no_rights(monkeypatch: pytest.MonkeyPatch) -> None:
+    tells = "import json, os; print(json.dumps({'ids': [os.getuid(), os.getgid(), os.getgroups()], 'env': dict(os.environ)}))"
+    monkeypatch.setattr(Path, "read_text", lambda path: tells)
+    found = executable._examined(b"")
+    assert found["ids"] == [65534, 65534, []]
+    assert set(found["env"]) <= {"LC_CTYPE"}
