@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import time
 
-__all__ = ["Pace"]
+__all__ = ["Overspent", "Pace"]
 
 #: nanoseconds that are worked at a stretch, and those between two looks at the clock of processor time
 _STRETCH, _LOOK = 2_000_000, 200_000
+
+
+class Overspent(Exception):
+    """There was more to do than time is set aside for."""
 
 
 class Pace:
@@ -23,6 +27,11 @@ class Pace:
         if time.monotonic_ns() - self._looked >= _LOOK:
             self._rest()
 
+    def check(self) -> None:
+        """Like pause; raises Overspent when nothing is left."""
+        if time.monotonic_ns() - self._looked >= _LOOK and self._rest() > self._busy:
+            raise Overspent
+
     def finish(self) -> None:
         """Work on nothing for what is left."""
         while self._rest() < self._busy:
@@ -33,7 +42,7 @@ class Pace:
     def _rest(self) -> int:
         """Processor time so far."""
         used, now = time.thread_time_ns() - self._used_before, time.monotonic_ns()
-        early = self._span * (used - _STRETCH) // self._busy - (now - self._begun)
+        early = self._span * min(used - _STRETCH, self._busy) // self._busy - (now - self._begun)
         if early > 0:
             time.sleep((early + self._span * _STRETCH // self._busy) / 1e9)
         self._looked = time.monotonic_ns()

@@ -90,6 +90,9 @@ def test_every_value_that_a_column_can_have_fits_into_a_line(readings: Desk) -> 
 SLOW: dict[str, Callable[[int], bytes]] = {
     "lists of numbers": lambda size: b'{"j":[' + b"1," * ((size - 10) // 2) + b"1]}",
     "long numbers": lambda size: b'{"n":' + b"1" * (size - 7) + b"}",
+    "numbers next to nothing": lambda size: b'{"j":[' + b"9e-313," * ((size - 10) // 7) + b"1]}",
+    "numbers half-way between others": lambda size: b'{"j":[' + b"2.2250738585072011e-308," * ((size - 10) // 24) + b"1]}",
+    "long ones next to nothing": lambda size: b'{"j":[' + (b"2." + b"4703282292062327208" * 30 + b"e-324,") * ((size - 10) // 580) + b"1]}",
     "escapes": lambda size: b'{"word":"' + b"\\u00e9" * ((size - 12) // 6) + b'"}',
     "many names": lambda size: b"{" + b",".join(b'"%d":1' % i for i in range((size - 2) // 9)) + b"}",
     "nested": lambda size: b'{"n":' + b"[" * ((size - 7) // 2) + b"]" * ((size - 7) // 2) + b"}",
