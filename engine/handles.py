@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from privid.errors import SandboxFailed
 from privid.model import TableUse
 
 from .blocks import Blocks
@@ -30,7 +31,8 @@ class Scan:
         def kept(key: bytes) -> Entry:
             self.job.wait(key)
             found = cache.get(key)
-            assert found is not None, "pinned"
+            if found is None:  # it is pinned, so that it was never there
+                raise SandboxFailed("rows of a chunk could not be kept", hint="The operator finds the cause in the engine's log.")
             return found
 
         return self.blocks.bodies(kept)

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from privid import calculus
-from privid.errors import EngineUnavailable, SandboxFailed
+from privid.errors import SandboxFailed
 from privid.ledger import Claim, Connection, Ledger, ReleaseRecord, Use
 from privid.model import Camera, Key, Plan, Span, TableUse
 from privid.room.evaluate import chunk_moments
@@ -90,7 +90,7 @@ class Desk:
                  evaluations: Evaluations, obstacle: Obstacle, scenes: Scenes, log: Log) -> None:
         self._ledger = ledger
         self._sources = sources
-        self._judge = Judge(sources, room)
+        self._judge, self._room = Judge(sources, room), room
         self._programs = programs
         self._runner = runner
         self._cache = cache
@@ -190,6 +190,7 @@ class Desk:
             return Answer(again, f"reused the answer of release {stored.release}, at no charge", True)
         self._obstacle.check()  # before the charge: what is not there computes nothing
         self._evaluations.check()
+        self._check_kept(reads, judged)
         cancel.check()
         release = self._ledger.charge(_claims(plan), ReleaseRecord(
             role=text_of(request, "role"), query=text_of(request, "query"), canonical=plan.canonical, key=key, epsilon=plan.epsilon,
@@ -204,6 +205,14 @@ class Desk:
             self._await_end(handle, error)
             self.drop(handle)
             raise
+
+    def _check_kept(self, reads: Sequence[_Read], judged: Judged) -> None:
+        """Rows that will be kept, as many and as large as they can be, fit on the disk beside what computing takes."""
+        most = 0
+        for read in reads:
+            known = self._cache.count(read.kept)
+            most += max(0, sum(one.count for one in read.kept) - known) * self._programs.weight(read.wider.table)
+        self._room.check_kept(most, judged.files)
 
     def _carry_out(self, handle: Handle, judged: Judged, cancel: Cancel) -> Answer:
         """Slots, evaluation, noise; then the wait."""
@@ -245,9 +254,9 @@ class Desk:
         begun = evaluation.wait_begun(cancel)
         handle.deadline = begun.begin + charge.allowance
         done = evaluation.result(begun)
-        if not begun.fits:
-            raise EngineUnavailable("the engine's machine has not enough disk or memory left to compute the release",
-                                    hint="Try again when the operator has made room; the release stays charged.")
+        if not begun.fits:  # though there was enough before the charge: why there is not any more may depend on rows
+            self._log.write("room failed", release=charge.release, error="not enough disk or memory", sqlstate=None)
+            return [], False
         try:
             for job in handle.jobs:
                 job.wait_all(time.monotonic_ns())  # failures of the timetable and the sandbox are public

@@ -196,12 +196,12 @@ class Runner:
         return job
 
     def cancel(self, job: Job) -> None:
-        """Nobody waits for this job: its slots are given up, except those that another job shares, and those that have ended: what is kept
-        is decided by the timetable, not by how long reading takes."""
+        """Nobody waits for this job: its slots are given up, except those that another job shares, and those whose programs have ended:
+        what is kept is decided by the timetable, not by how long reading takes, nor by how long that of others takes."""
         now = time.monotonic_ns()
         with self._board.lock:
             given_up = [slot for slot in job.wanted.values() if not slot.over and slot.users == {job}
-                        and not (slot.state is State.RUNNING and slot.place.end <= now)]
+                        and not (slot.state is State.RUNNING and _ended(slot) <= now)]
             for slot in job.wanted.values():
                 slot.users.discard(job)
             self._board.give_up(given_up)
@@ -382,7 +382,7 @@ class Runner:
             slot, result = item
             job = slot.job
             try:
-                if slot.over:
+                if slot.state is State.CANCELLED:  # before its program had ended
                     board.closing.put((0, slot))
                     continue
                 self._read_output(slot.key, job.table, result, self._cache.gone(_DROPPED))
@@ -390,13 +390,13 @@ class Runner:
                 with board.lock:
                     job.outcomes[result.outcome.value] = job.outcomes.get(result.outcome.value, 0) + 1
                     slot.kept = True
-                board.closing.put((max(1, board.unread.due(slot)), slot))
             except Exception as error:
+                # What was to be kept depends on what was printed, so that this shows nowhere: whoever wants the rows finds none in time.
                 self._report("harvest failed", error, job)
-                self.fail(job, error)
             finally:
                 if result.printed is not None:
                     result.printed.close()
+            board.closing.put((0 if slot.over else max(1, board.unread.due(slot)), slot))
 
     # The closer's thread
 
@@ -412,6 +412,8 @@ class Runner:
                 with board.lock:
                     if not slot.over:
                         board.close(slot, State.DONE)  # which has it swept
+                        continue
+                self._sweep(slot)
                 continue
             if item is None:
                 return
@@ -440,6 +442,11 @@ class Runner:
             for lane in self._lanes:
                 lane.dismiss(job.program)
             shutil.rmtree(job.folder, ignore_errors=True)
+
+
+def _ended(slot: Slot) -> int:
+    """When its program has ended, by the timetable."""
+    return slot.place.begin + nanoseconds(slot.job.table.timeout)
 
 
 def _public(error: BaseException, job: Job) -> BaseException:

@@ -23,7 +23,7 @@ from .public import is_unique, matching
 from .query import rehearse
 from .server import Report, RoomServer
 from .settings import HASH_FACTOR, SORT_MEMORY
-from .space import Gauge, is_enough, rounded
+from .space import RESERVE, Gauge, is_enough, rounded
 
 __all__ = ["Room"]
 
@@ -107,6 +107,14 @@ class Room:
                 raise EngineUnavailable(f"computing this release could take {needed >> 20} MB of {what}, and less than twice that is free",
                                         detail="Twice as much must be free, so that it cannot fail for want of it.",
                                         hint="Choose fewer chunks or a smaller max_rows, or let the operator make room.")
+
+    def check_kept(self, rows: int, files: int) -> None:
+        """Refuses what could fill the disk with rows that are kept."""
+        disk, _ = self.gauge.free()
+        if rows and disk < rows + 2 * rounded(files) + RESERVE:
+            raise EngineUnavailable(f"keeping the rows of this release could take {max(1, rows >> 20)} MB of disk, and less is free",
+                                    detail="As much must be free as all rows can take at most, so that how many there are does not show.",
+                                    hint="Choose fewer chunks, fewer text columns or a smaller max_rows, or let the operator make room.")
 
     # For the process that evaluates
 

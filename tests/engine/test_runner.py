@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -231,6 +232,48 @@ def test_what_has_ended_is_kept_whoever_wants_it(make_workshop: Callable[[int], 
     workshop.runner.cancel(job)
     assert third.over and not second.over, "read or not, decided by the timetable"
     assert first.finished.wait(5) and second.finished.wait(5)
+    assert len(workshop.submit(3).own) == 1
+
+
+@pytest.mark.parametrize("slow", [False, True])
+def test_what_is_kept_after_a_cancel_does_not_depend_on_how_long_other_rows_take_to_read(
+        make_workshop: Callable[[int], Workshop], monkeypatch: pytest.MonkeyPatch, slow: bool) -> None:
+    monkeypatch.setattr(runner, "reading_time", lambda table: NANO)
+    workshop = make_workshop(1)
+    read = workshop.runner._read_output
+
+    def reads(key: bytes, *rest: Any) -> None:
+        if slow and key == b"key 0":
+            time.sleep(1.4)  # until the second has ended, and its output waits
+        read(key, *rest)
+
+    monkeypatch.setattr(workshop.runner, "_read_output", reads)
+    job = workshop.submit(3)
+    first, second, third = job.own
+    while time.monotonic_ns() < second.place.begin + int(TIMEOUT * NANO) + NANO // 5:
+        time.sleep(0.002)
+    assert time.monotonic_ns() < second.place.end
+    workshop.runner.cancel(job)
+    assert third.over
+    assert first.finished.wait(5) and second.finished.wait(5)
+    assert len(workshop.submit(3).own) == 1
+
+
+def test_rows_that_cannot_be_kept_are_no_error_of_a_job(make_workshop: Callable[[int], Workshop], monkeypatch: pytest.MonkeyPatch) -> None:
+    """How large they are depends on what was printed, and so does whether a disk is full: whoever wants them finds none in time."""
+    workshop = make_workshop(1)
+    read = workshop.runner._read_output
+
+    def reads(key: bytes, *rest: Any) -> None:
+        if key == b"key 1":
+            raise SandboxFailed("database or disk is full")
+        read(key, *rest)
+
+    monkeypatch.setattr(workshop.runner, "_read_output", reads)
+    job = workshop.submit(3)
+    job.wait_all()
+    assert "disk is full" in workshop.log.getvalue()
+    assert [workshop.cache.get(slot.key) is None for slot in job.own] == [False, True, False]
     assert len(workshop.submit(3).own) == 1
 
 
