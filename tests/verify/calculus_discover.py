@@ -4,8 +4,10 @@ Every function, operator and cast that a release may contain is drawn, over ever
 place where an expression may stand; rows have the ends and oddities of their types, and the constants of
 the statement. What the room evaluates, and what a release would show of it, is compared with the claim.
 
-Statements that were accepted and have something new (a call in a place, rules together that few had)
-are kept, and others are made of them by drawing one part anew, of those more often that have seldom rules.
+Statements that were accepted and have something new (a call in a place, rules together that few had, a
+way through the calculus that few took) are kept, and others are made of them by drawing a part anew, of
+those more often that have what is seldom. So are statements that were refused where few are: what the
+calculus overlooks lies next to what it refuses.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -21,6 +24,7 @@ from typing import Any
 import psycopg
 
 from privid.calculus.functions import names
+from privid.errors import PrividError
 from privid.udf import noise
 
 from .calculus_claims import Claim
@@ -28,9 +32,10 @@ from .calculus_grammar import Query
 from .calculus_kept import Kept, features_of
 from .calculus_levels import Levels
 from .calculus_mechanisms import Answer, collected, parts
+from .calculus_paths import Way, walk
 from .calculus_search import Finding, Searcher, Tally, costs_of
 from .calculus_stand import NotOneRelease, Stand, own_postgres
-from .calculus_tape import Tape
+from .calculus_tape import Part, Recording, Tape
 from .calculus_world import CAMERAS, Pair, Words, World, fresh_pair, mutated
 from .statements_calls import read_calls
 
@@ -39,7 +44,7 @@ __all__ = ["Discovery", "main"]
 #: in the place of an answer that PostgreSQL could not be asked for: nothing is compared with it
 _UNSEEN: Answer = {}
 #: pairs of a statement at first, and of each further round from those that came nearest
-_FIRST, _ROUND = 8, 8
+_FIRST, _ROUND = 12, 8
 #: rounds at most
 _ROUNDS = 14
 
@@ -65,7 +70,9 @@ class Discovery(Searcher):
         self.met: set[str] = set()
         #: calls in the place of which PostgreSQL puts what they are defined as
         self._inlined = {identity for (identity,) in stand.claims.execute(_INLINED)}
-        self.kept = Kept(self.rng)
+        #: statements that were accepted, and some that were refused
+        self.kept, self.nearly = Kept(self.rng), Kept(self.rng)
+        self.way = Way()
 
     # Statements
 
@@ -77,10 +84,12 @@ class Discovery(Searcher):
             claim = self.claim(query)
             new = self.levels.typed.met.note(self.levels.typed.used, claim is not None)
             if claim is None:
+                if self.nearly.note(self.way.steps):
+                    self.nearly.keep(self.tape.recorded(), self.way.steps)
                 continue
             if not claim.plan.reads and any(output.public is None for output in claim.plan.outputs):
                 continue  # no chunk is chosen: nothing is evaluated, and nothing can change
-            features = features_of(claim.plan.derivation, claim.request["select"], query.forms) | {("free", not claim.plan.epsilon)}
+            features = features_of(claim.plan.derivation, claim.request["select"], query.forms) | self.way.steps
             seldom = self.kept.note(features)
             try:
                 finding, nearest = self.look(query, claim, 3 if seldom else 1)
@@ -100,17 +109,20 @@ class Discovery(Searcher):
         if self.rng.random() < max(0.3, 1 - len(self.kept) / 150):
             self.tape.begin()
             return self.levels.release()
-        base = self.kept.choose()
+        base = (self.nearly if len(self.nearly) and self.rng.random() < 0.15 else self.kept).choose()
+        self.tape.play(base, dict(self._exchanged(base) for _ in range(self.rng.choice((1, 1, 1, 2)))))
+        return self.levels.release()
+
+    def _exchanged(self, base: Recording) -> tuple[Part, Sequence[float] | None]:
+        """A part, and what takes its place; None: what is drawn then."""
         kinds = sorted({part.kind for part in base.parts} - {"release"})
         kind = self.rng.choices(kinds, [_OFTEN.get(kind, 1) for kind in kinds])[0]
         part = self.rng.choice([part for part in base.parts if part.kind == kind])
-        values = None
-        if self.rng.random() < 0.3:
-            other = self.kept.any()
-            same = [one for one in other.parts if one.kind == kind]
-            values = other.of(self.rng.choice(same)) if same else None
-        self.tape.play(base, {part: values})
-        return self.levels.release()
+        if self.rng.random() < 0.7:
+            return part, None
+        other = self.kept.any()
+        same = [one for one in other.parts if one.kind == kind]
+        return part, other.of(self.rng.choice(same)) if same else None
 
     def claim(self, query: Query) -> Claim | None:
         """What the calculus claims, of whichever level it takes for the release; None when it refuses."""
@@ -126,9 +138,28 @@ class Discovery(Searcher):
         except NotOneRelease:
             self.refused("(none, or several releases)")
             return None
+        finally:
+            self.way = walk(self._again)
         self.tally.accepted.update(forms)
         self.met |= set(_identities(found.request["select"])) | {call for call, _ in self.levels.typed.used if call in self._inlined}
         return found
+
+    def candidates(self) -> Iterator[dict[str, Any]]:
+        """The levels of the last statement that may be the release, outermost first, as they came from the library."""
+        bodies = list(self.stand.engine.bodies)
+        for kind, body in bodies:
+            if kind == "T" and body.get("candidate", {}).get("select") is not None:
+                yield {**body, "select": body["candidate"]["select"]}
+        for kind, body in bodies:
+            if kind == "X":
+                yield body
+
+    def _again(self) -> None:
+        """Judges the last statement once more."""
+        for body in self.candidates():
+            with suppress(PrividError):
+                self.stand.engine.judge.judge(body)
+                return
 
     # Neighbours
 

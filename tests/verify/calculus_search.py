@@ -227,7 +227,7 @@ class Searcher:
         if loss > allowed:
             why = "more than epsilon / K" if loss > whole else "more than is charged where the segment is"
             return Finding(query, pair, loss, allowed, why), 1.0
-        return None, float(loss / whole) if whole else 0.0
+        return None, float(loss / allowed) if allowed else 0.0
 
     def run(self, pairs: int, **options: int) -> Tally:
         """Until so many pairs have been compared."""

@@ -212,10 +212,11 @@ def _crossing(rng: random.Random, site: Site, shown: Iterable[int]) -> frozenset
     _, wide, speed = site.cells
     width = len(site.regions)
     at, way, found = rng.randint(-wide, 4 * width), rng.choice((-1, 1)), set[int]()
+    ways = (1, 1, 1, -1) if rng.random() < 0.5 else (1,)  # who goes straight on crosses most
     for frame in sorted(shown):
         under = range(at // 4, (at + wide - 1) // 4 + 1)
         found |= {j * width + region for j in touched(site, frame, 1) for region in under if 0 <= region < width}
-        at, way = at + way * speed, rng.choice((way, way, way, -way))
+        at, way = at + way * speed, way * rng.choice(ways)
     return frozenset(found)
 
 
@@ -307,6 +308,11 @@ def fresh_pair(rng: random.Random, tables: Sequence[str], odd: float = 0.0, word
     if meeting in (0, 2):
         new.plates = background.plates
     quiet, left, right = rng.choice((0.0, 0.0, *_FILLS)), rng.choice(_FILLS), rng.choice(_FILLS)
+    if rng.random() < 0.25:  # every row from one end of what the statement tells apart to the other
+        ends = sorted((*words.numbers, *rng.sample(NUMBERS, 2)))
+        old.v, new.v, left, right = [ends[0]], [ends[-1]], 1.0, 1.0
+        if rng.random() < 0.5:
+            old.v, new.v = new.v, old.v
     before: World = {}
     after: World = {}
     seen = {site.name: visible(rng, site, first, policy.frames) if site.camera == camera else frozenset[int]() for site in sites}
@@ -320,11 +326,13 @@ def fresh_pair(rng: random.Random, tables: Sequence[str], odd: float = 0.0, word
 
 
 def _segment(rng: random.Random, sites: Sequence[Site], frames: int) -> int:
-    """Somewhere it meets a table, more often where it meets many chunks."""
+    """Somewhere it meets a table, more often where it meets many chunks; sometimes few, where less is charged."""
     lows = min(s.first for s in sites) - frames + 1
     highs = max(s.first + (s.count - 1) * s.step + s.size for s in sites)
     choices = [rng.randrange(lows, highs) for _ in range(4)]
-    return max(choices, key=lambda q: sum(len(touched(s, q, frames)) * s.max_rows for s in sites))
+    met = {q: sum(len(touched(s, q, frames)) * s.max_rows for s in sites) for q in choices}
+    some = [q for q in choices if met[q]] or choices
+    return (min if rng.random() < 0.25 else max)(some, key=met.__getitem__)
 
 
 def mutated(rng: random.Random, pair: Pair, tables: Sequence[str], odd: float = 0.0, words: Words = Words()) -> Pair:  # noqa: B008
