@@ -9,16 +9,11 @@ more.
 from __future__ import annotations
 
 import argparse
-import inspect
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from types import FunctionType, ModuleType
 from typing import Any
-
-import pytest
 
 from privid.errors import PrividError
 from tests.algebra.mutants import MUTANTS, Mutant
@@ -31,6 +26,7 @@ from .calculus_mechanisms import Answer, parts
 from .calculus_paths import Way
 from .calculus_search import Finding, costs_of
 from .calculus_stand import Stand, own_postgres
+from .calculus_versions import Version, differing, made
 from .calculus_world import CAMERAS, TABLES, Pair
 
 __all__ = ["ALL", "Hunt", "main"]
@@ -39,13 +35,6 @@ __all__ = ["ALL", "Hunt", "main"]
 _LONGER = 5
 
 ALL: Sequence[Mutant] = (*MUTANTS, *(Mutant(f"{w.rule}: {w.mistake}", w.make, rows=w.rows) for w in WEAKNESSES))
-
-
-@contextmanager
-def _made(mutant: Mutant) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        mutant.make(patch)
-        yield
 
 
 @dataclass(frozen=True)
@@ -77,7 +66,7 @@ class Hunt(Discovery):
         self.caught: dict[str, Caught] = {}
         self.begun = time.monotonic()
         self._claims: list[tuple[Mutant, Claim]] = []
-        self._changed = {mutant.name: _replaced(mutant) for mutant in mutants}
+        self._versions = {mutant.name: Version(mutant) for mutant in mutants}
         self._refused = False
         self.standing = {mutant.name: Standing() for mutant in mutants}
 
@@ -85,27 +74,29 @@ class Hunt(Discovery):
         self.stand.engine.room.answering()
         found = super().claim(query)
         self._claims = []
-        called, bodies = self._called(), list(self.candidates())
-        bounded = any(TABLES[table].bounded for table in query.tables)
-        for mutant in self.open:
-            changed, elsewhere = self._changed[mutant.name], mutant.everywhere or (bounded and self.reads(mutant))
-            if not elsewhere and changed is not None and not called & changed:
-                continue  # nothing that this version has otherwise was asked
+        bodies = list(self.candidates())
+        for mutant in self._asked(query):
             other = self._judged(mutant, bodies)
-            self.standing[mutant.name].asked += 1
-            if other is not None and (elsewhere or found is None or _differ(found, other)):
+            if other is not None and (self._elsewhere(mutant, query) or found is None or _differ(found, other)):
                 self.standing[mutant.name].otherwise += 1
                 self._claims.append((mutant, other))
         self._refused = found is None
         return found or next((claim for _, claim in self._claims), None)
 
-    def reads(self, mutant: Mutant) -> bool:
-        """Whether this version reads other rows of a program's output."""
-        return any("sandbox" in where for where in self._changed[mutant.name] or ())
+    def _elsewhere(self, mutant: Mutant, query: Query) -> bool:
+        """Whether this version does something else after the judgement."""
+        return mutant.everywhere or (self._versions[mutant.name].reads and any(TABLES[table].bounded for table in query.tables))
 
-    def _called(self) -> set[str]:
-        """The code that judges this statement, by where it stands; some of it has answered before, and is remembered."""
-        return self.way.places() | Way(code={answers.__code__ for answers in self.stand.engine.room.answering()}).places()
+    def _asked(self, query: Query) -> list[Mutant]:
+        """Versions that may claim otherwise of this statement, or do something else."""
+        called = self.way.places() | Way(code={answers.__code__ for answers in self.stand.engine.room.answering()}).places()
+        versions = [self._versions[mutant.name] for mutant in self.open]
+        met = [v for v in versions if v.places is None or v.places & called]
+        for version in met:
+            self.standing[version.mutant.name].asked += 1
+        other = differing([v for v in met if v.comparable], self._again)
+        return [v.mutant for v in versions
+                if self._elsewhere(v.mutant, query) or v.mutant.name in other or (v in met and not v.comparable)]
 
     def look(self, query: Query, claim: Claim, rounds: int) -> tuple[Finding | None, float]:
         """Where only a faulty version claims something, what is found is that version's. Where some version claims otherwise, it is
@@ -115,7 +106,7 @@ class Hunt(Discovery):
 
     def _judged(self, mutant: Mutant, bodies: Sequence[dict[str, Any]]) -> Claim | None:
         """What a faulty version claims of the outermost level that it accepts."""
-        with _made(mutant):
+        with made(mutant):
             for body in bodies:
                 try:
                     return Claim(body, self.stand.engine.judge.judge(body), {})
@@ -130,8 +121,8 @@ class Hunt(Discovery):
         answers = super().both(query, claim, pairs)
         known = {claim.inner.query: answers}
         for mutant, other in list(self._claims):
-            if self.reads(mutant):
-                with _made(mutant):
+            if self._versions[mutant.name].reads:
+                with made(mutant):
                     found = super().both(query, other, pairs)
             elif other.inner.query in known and all(o.public is None for o in other.plan.outputs):
                 found = known[other.inner.query]
@@ -148,7 +139,7 @@ class Hunt(Discovery):
                   answers: Sequence[tuple[Answer, Answer]]) -> str | None:
         noisy, costs = parts(claim.plan), {camera: costs_of(claim.plan, camera) for camera in CAMERAS}
         standing = self.standing[mutant.name]
-        with _made(mutant):
+        with made(mutant):
             for pair, (one, other) in zip(pairs, answers, strict=True):
                 finding: Finding | None
                 finding, ratio = self._judge(query, claim, pair, one, other, noisy, costs[pair.camera])
@@ -162,26 +153,6 @@ class Hunt(Discovery):
         """Until all are caught, or so many pairs were compared, or so long."""
         while self.open and self.tally.pairs < pairs and time.monotonic() - self.begun < seconds:
             self.run(100)
-
-
-def _replaced(mutant: Mutant) -> set[str] | None:
-    """Where the code stands that a faulty version replaces; None if it replaces something else."""
-    found: set[str] | None = set()
-
-    class Reading:
-        def setattr(self, target: Any, name: str, value: Any) -> None:
-            nonlocal found
-            right = inspect.getattr_static(target, name)
-            right = getattr(right, "__wrapped__", getattr(right, "__func__", right))
-            if isinstance(right, FunctionType) and found is not None:
-                found.add(f"{right.__code__.co_filename}:{right.__code__.co_firstlineno}")
-            elif isinstance(right, ModuleType) and right.__file__ and found is not None:
-                found.add(right.__file__)
-            else:
-                found = None
-
-    mutant.make(Reading())  # type: ignore[arg-type]
-    return found
 
 
 def _differ(one: Claim, other: Claim) -> bool:

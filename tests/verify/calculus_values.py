@@ -106,6 +106,7 @@ class Values:
                                     f"ELSE {self.typed.literal(kind)} END", kind))
         return found
 
+    @production("summand")
     def summand(self, kind: str, cols: Sequence[Column]) -> str:
         """What is added up: with a range, mostly, where its type is that of a range; or made of bounded values."""
         declared = [c.text for c in cols if c.declared and c.type == kind]
@@ -113,10 +114,14 @@ class Values:
             return self.rng.choice(declared)
         if kind == "numeric" and self.chance(0.9 if self.simple else 0.7):
             return self.typed.range(self.value("float8", cols))
-        pick = self.rng.random()
-        if pick < 0.5:
-            return self.rng.choice([c.text for c in self.with_bounds(cols, kind) if c.type == kind])
-        return self.typed.of(kind, self.with_bounds(cols), self.rng.choice((1, 1, 2))) if pick < 0.9 else self.value(kind, cols)
+        pick, bounded = self.rng.random(), self.with_bounds(cols, kind, kind)
+        own = [c.text for c in bounded if c.type == kind]
+        if pick < 0.4:
+            return self.rng.choice(own)
+        if pick < 0.7:
+            other = self.typed.literal(kind) if self.chance(0.5) else self.rng.choice(own)
+            return f"({self.rng.choice(own)} {self.rng.choice('+-*/')} {other})"
+        return self.typed.of(kind, bounded, self.rng.choice((1, 1, 2))) if pick < 0.9 else self.value(kind, cols)
 
     @production("condition")
     def condition(self, cols: Sequence[Column], place: str) -> str:
@@ -173,7 +178,7 @@ class Values:
         if kind == "quantile":
             fraction = self.rng.choice(("0.5", "0.5", "0.25", "0.9", "0", "1"))
             return self._filtered(Agg(call.name, self.summand("numeric", cols), fraction=fraction), "numeric", cols)
-        of = "numeric" if self.simple else call.types[0]
+        of = self.rng.choice(("numeric", "numeric", "numeric", "int4")) if self.simple else call.types[0]
         value = self.summand(of, cols) if of in NUMBERS else self.value(of, cols)
         return self._filtered(Agg(call.name, value), of if kind == "extreme" else call.result, cols)
 
