@@ -176,7 +176,7 @@ class Discovery(Searcher):
                 finding, ratio = self._judge(query, claim, pair, one, other, noisy, costs[pair.camera])
                 if finding is not None:
                     return finding, 1.0
-                best.append((ratio, pair))
+                best.insert(0, (ratio, pair))  # of equals the newest: a plateau is crossed
             best = sorted(best, key=lambda item: -item[0])[:4]
             if best[0][0] > before:  # what comes nearer is followed
                 before, last = best[0][0], max(last, turn + 3 if turn else rounds)

@@ -31,8 +31,8 @@ class Levels(Pairings):
         if self.chance(0.2):
             return self.shape()
         self.typed.simple = self.chance(0.6)
-        below = self.relation(self.rng.choice((0, 1, 1, 2, 2, 2, 3)))
-        self.plain, self.below = below.sql.startswith("@"), below.top
+        below = self.relation(self.rng.choice((0, 1, 1, 1, 1, 2, 2) if self.simple else (0, 1, 1, 2, 2, 2, 3)))
+        self.plain, self.below = below.sql.startswith("@"), f"{below.top} {below.made}"
         keys, conditions, forms = list[str](), list[str](), set(below.forms)
         cols: Sequence[Column] = below.cols
         body = f"FROM {self.source(below, 'q')}"
@@ -45,7 +45,8 @@ class Levels(Pairings):
         elif kind == "listed" and not keys:
             cols, body, keys = self._listing(below)
         forms.add(f"keys: {kind}")
-        aggs = tuple(dict.fromkeys(self.aggregate(cols, "release")[0] for _ in range(self.rng.choice((1, 1, 1, 1, 2, 3)))))
+        number = self.rng.choice((1,) * 9 + (2,) if self.simple else (1, 1, 1, 1, 2, 3))  # one alone may change by all that is allowed
+        aggs = tuple(dict.fromkeys(self.aggregate(cols, "release")[0] for _ in range(number)))
         where = self.where(Level("", tuple(cols)), 0.25, *conditions)
         argmax = len(keys) == 1 and kind != "listed" and aggs[0].fn in ("count", "sum") and self.chance(0.12)
         if argmax:

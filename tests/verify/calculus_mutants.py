@@ -2,8 +2,7 @@
 
 One search is made for all of them. It draws statements and neighbours as it does for the calculus as it is; every statement is judged by
 each faulty version too, and what changes is compared with what that version claims. Nothing in the statements and neighbours that are
-drawn depends on where versions differ, but how long is climbed does: a statement of which some version claims otherwise gets a few rounds
-more.
+drawn depends on where versions differ, but that what a faulty version alone accepts is looked at too, as it would be if it were in force.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,9 +30,6 @@ from .calculus_versions import Version, differing, made
 from .calculus_world import CAMERAS, TABLES, Pair
 
 __all__ = ["ALL", "Hunt", "main"]
-
-#: rounds where some version claims otherwise than the calculus
-_LONGER = 5
 
 ALL: Sequence[Mutant] = (*MUTANTS, *(Mutant(f"{w.rule}: {w.mistake}", w.make, rows=w.rows) for w in WEAKNESSES))
 
@@ -99,9 +96,8 @@ class Hunt(Discovery):
                 if self._elsewhere(v.mutant, query) or v.mutant.name in other or (v in met and not v.comparable)]
 
     def look(self, query: Query, claim: Claim, rounds: int) -> tuple[Finding | None, float]:
-        """Where only a faulty version claims something, what is found is that version's. Where some version claims otherwise, it is
-        climbed for longer."""
-        finding, nearest = super().look(query, claim, max(rounds, _LONGER) if self._claims else rounds)
+        """Where only a faulty version claims something, what is found is that version's."""
+        finding, nearest = super().look(query, claim, rounds)
         return None if self._refused else finding, nearest
 
     def _judged(self, mutant: Mutant, bodies: Sequence[dict[str, Any]]) -> Claim | None:
@@ -179,15 +175,16 @@ def main() -> int:
             for seed in range(options.first, options.first + options.seeds):
                 hunt = Hunt(stand, seed, mutants)
                 told = 0
-                while hunt.open and hunt.tally.pairs < options.pairs:
-                    hunt.run(500)
-                    for name, caught in list(hunt.caught.items())[told:]:
-                        print(f"seed {seed} {caught.pairs:>8} {caught.seconds:>6.0f} s  {name}", flush=True)
-                        if options.show:
-                            print(caught.finding, flush=True)
-                    told = len(hunt.caught)
-                    if hunt.tally.findings:
-                        break
+                with suppress(KeyboardInterrupt):
+                    while hunt.open and hunt.tally.pairs < options.pairs:
+                        hunt.run(500)
+                        for name, caught in list(hunt.caught.items())[told:]:
+                            print(f"seed {seed} {caught.pairs:>8} {caught.seconds:>6.0f} s  {name}", flush=True)
+                            if options.show:
+                                print(caught.finding, flush=True)
+                        told = len(hunt.caught)
+                        if hunt.tally.findings:
+                            break
                 for mutant in hunt.open:
                     print(f"seed {seed} {hunt.tally.pairs:>8} NOT FOUND  {mutant.name} ({hunt.standing[mutant.name]})", flush=True)
                 for finding in hunt.tally.findings:

@@ -44,10 +44,10 @@ class Operators(Values):
         if depth <= 0:
             return self.table()
         name, above = self.seldom(_OPERATORS, f"under {self.above}"), self.above
-        self.above = name
+        self.above, self.made = name, ""
         found: Level = getattr(self, name)(depth)
         self.above = above
-        return replace(found, top=name)
+        return replace(found, top=name, made=self.made)
 
     def source(self, rel: Level, alias: str) -> str:
         if rel.sql.startswith("@"):

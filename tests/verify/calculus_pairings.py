@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .calculus_operators import Operators
-from .calculus_typed import TEXTS, Column
+from .calculus_typed import NUMBERS, TEXTS, Column
 from .calculus_values import KEYS, Level
 from .calculus_world import KIND, PLATES
 from .statements_literals import LITERALS
@@ -77,7 +77,10 @@ class Pairings(Operators):
             more = [Column(f"{alias}.owner", "text"), Column(f"{alias}.weight", "float8")] if name == "plates" else \
                 [Column(f"{alias}.toll", "float8")]
             return f"{name} AS {alias}", [Column(f"{alias}.plate", "text"), *more]
-        pool = [*(repr(p) for p in PLATES), *TEXTS[:12]] if of == "text" else [x.replace(TYPE, KIND) for x in LITERALS[of]]
+        if self.simple and (of == "text" or of in NUMBERS):
+            pool = list(map(repr, PLATES)) if of == "text" else ["0", "1", "2", "3", "5", "10"]
+        else:
+            pool = [*map(repr, PLATES), *TEXTS[:12]] if of == "text" else [x.replace(TYPE, KIND) for x in LITERALS[of]]
         chosen = self.rng.sample(pool, min(len(pool), self.rng.choice((1, 2, 3, 4, 6, 8))))
         if of in _ALIKE and self.chance(0.2):
             chosen += self.rng.sample(_ALIKE[of], 2)

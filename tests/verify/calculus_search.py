@@ -194,7 +194,7 @@ class Searcher:
                 finding, ratio = self._judge(query, claim, pair, one, other, noisy, costs[pair.camera])
                 if finding is not None:
                     return finding
-                best.append((ratio, pair))
+                best.insert(0, (ratio, pair))  # of equals the newest: a plateau is crossed
             best = sorted(best, key=lambda item: -item[0])[:5]
             if turn == rounds or not best:
                 break

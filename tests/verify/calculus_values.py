@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from math import sqrt
 
 from .calculus_grammar import Agg
 from .calculus_tape import Tape, production
@@ -31,8 +30,9 @@ class Level:
     sql: str
     cols: tuple[Column, ...]
     forms: frozenset[str] = frozenset()
-    #: the operator that makes it
+    #: the operator that makes it, and the first aggregate of its groups
     top: str = "table"
+    made: str = ""
 
     def of(self, *types: str) -> list[Column]:
         return [c for c in self.cols if c.type in types]
@@ -52,6 +52,8 @@ class Values:
         self.plain = True
         #: the operator for which a relation is drawn now, and that of the one of which aggregates are
         self.above, self.below = "release", "table"
+        #: what the last aggregate is
+        self.kind = ""
         self._listed = {kind: [c for c in calls.aggregates if c.name in of] for kind, of in _AGGREGATES.items()}
 
     @property
@@ -75,7 +77,7 @@ class Values:
 
     def seldom(self, options: Sequence[str], place: str) -> str:
         """One of them, rather one that accepted statements have seldom had there."""
-        found = self.rng.preferring(options, lambda option: 1 / sqrt(1 + self.typed.met.accepted[option, place]))
+        found = self.rng.preferring(options, lambda option: 1 / (1 + self.typed.met.accepted[option, place]))
         self.typed.used.append((found, place))
         return found
 
@@ -142,6 +144,7 @@ class Values:
     def aggregate(self, cols: Sequence[Column], place: str) -> tuple[Agg, Column]:
         """Any listed aggregate, and the column that it makes."""
         kind = self.seldom(_RELEASED if place == "release" else _GROUPED, f"{place} over {self.below}")
+        self.kind = kind
         with self.at(f"{place} {kind}"):
             if kind in ("count value", "count distinct"):
                 of = self.rng.choice([c.type for c in cols] if self.simple else (*NUMBERS, *self.typed.reachable(cols)))
@@ -193,10 +196,10 @@ class Values:
         trusted = [c for c in cols if c.trusted]
         if not trusted:
             return None
-        if self.chance(0.4):
+        if self.chance(0.5 if self.simple else 0.4):
             column = self.rng.choice(trusted)
             return column.text, column.type
-        if self.chance(0.4) and any(c.text.endswith("chunk") for c in trusted):
+        if self.chance(0.8 if self.simple else 0.4) and any(c.text.endswith("chunk") for c in trusted):
             chunk = next(c.text for c in trusted if c.text.endswith("chunk"))
             bins = (f"date_trunc('second', {chunk})", f"date_bin('2 seconds', {chunk}, '2026-03-01 06:00+00')")
             return self.rng.choice(bins), "timestamptz"
@@ -216,11 +219,13 @@ class Values:
         with self.at(place):
             return self.value(kind, cols), kind, False
 
-    _having = ""
+    _having = made = ""
 
     def aggregates(self, cols: Sequence[Column], keys: Sequence[Column]) -> list[tuple[str, Column]]:
         """Of groups: aggregates, or what is computed of them; and a condition on them for HAVING."""
-        drawn = [self.aggregate(cols, "group")[1] for _ in range(self.rng.choice((1, 1, 2)))]
+        drawn = [self.aggregate(cols, "group")[1]]
+        self.made = self.kind
+        drawn += [self.aggregate(cols, "group")[1]] if self.chance(0.1 if self.simple else 0.3) else []
         made: list[tuple[str, Column]] = []
         for column in drawn:
             if self.chance(0.15):

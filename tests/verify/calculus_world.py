@@ -341,6 +341,8 @@ def mutated(rng: random.Random, pair: Pair, tables: Sequence[str], odd: float = 
     after = {t: list(pair.after[t]) for t in tables}
     palette = Palette(rng, odd, words)
     known = [row for t in tables for chunk in (*before[t], *after[t]) for row in chunk]
+    if rng.random() < 0.2:
+        _align(rng, pair, rng.choice((before, after)), palette)
     for _ in range(rng.choice((1, 1, 2, 3))):
         site = TABLES[rng.choice(tables)]
         inside = pair.seen[site.name]
@@ -353,6 +355,16 @@ def mutated(rng: random.Random, pair: Pair, tables: Sequence[str], odd: float = 
                 j = rng.choice(outside)
                 before[site.name][j] = after[site.name][j] = _changed(rng, site, before[site.name][j], palette, known)
     return replace(pair, before={t: tuple(c) for t, c in before.items()}, after={t: tuple(c) for t, c in after.items()})
+
+
+def _align(rng: random.Random, pair: Pair, side: dict[str, list[tuple[Row, ...]]], palette: Palette) -> None:
+    """Gives all rows of the event on one side the same plate, number or colour; or plates that differ."""
+    field, value = rng.randrange(5), palette.row()
+    plates = iter(rng.sample(PLATES, len(PLATES)) * 100) if field == 0 and rng.random() < 0.5 else None
+    for table, runs in side.items():
+        for j in sorted(pair.seen[table]):
+            runs[j] = tuple((*row[:field], next(plates) if plates else value[field], *row[field + 1:])  # type: ignore[misc]
+                            for row in runs[j])
 
 
 def _changed(rng: random.Random, site: Site, chunk: tuple[Row, ...], palette: Palette, known: list[Row]) -> tuple[Row, ...]:
