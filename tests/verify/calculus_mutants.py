@@ -161,8 +161,8 @@ def _differ(one: Claim, other: Claim) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--pairs", type=int, default=200_000)
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--pairs", type=int, default=1_000_000)
+    parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--first", type=int, default=1, help="the first seed")
     parser.add_argument("--only", default="", help="those whose names have one of these in them, separated by |")
     parser.add_argument("--show", action="store_true", help="what was found")

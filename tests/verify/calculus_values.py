@@ -111,7 +111,7 @@ class Values:
     @production("summand")
     def summand(self, kind: str, cols: Sequence[Column]) -> str:
         """What is added up: with a range, mostly, where its type is that of a range; or made of bounded values."""
-        declared = [c.text for c in cols if c.declared and c.type == kind]
+        declared = [c.text for c in cols if c.declared and c.type in NUMBERS]
         if declared and self.chance(0.6):
             return self.rng.choice(declared)
         if kind == "numeric" and self.chance(0.9 if self.simple else 0.7):

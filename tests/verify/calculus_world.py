@@ -237,6 +237,7 @@ class Pair:
 
 
 _LITERAL = re.compile(r"'((?:[^']|'')*)'|(?<![\w.])(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
+_NUMBER = re.compile(r"-?\d+(\.\d+)?")
 
 
 @dataclass(frozen=True)
@@ -250,9 +251,10 @@ class Words:
     def of(cls, statement: str) -> Words:
         numbers, texts = dict[float, None](), dict[str, None]()
         for text, number in _LITERAL.findall(statement):
-            if number and abs(value := float(number) + 0.0) < 1e300:  # no sign of zero
+            written = number or (text if _NUMBER.fullmatch(text) else "")
+            if written and abs(value := float(written) + 0.0) < 1e300:  # no sign of zero
                 numbers |= dict.fromkeys((value, value + 1, value - 1, -value + 0.0))
-            elif not number and "\t" not in text and "\\" not in text and len(text) < 400 and ":" not in text:
+            if not number and "\t" not in text and "\\" not in text and len(text) < 400 and ":" not in text:
                 texts |= dict.fromkeys((text, text + "x"))
         return cls(tuple(numbers), tuple(texts))
 
