@@ -92,7 +92,7 @@ class Discovery(Searcher):
             features = features_of(claim.plan.derivation, claim.request["select"], query.forms) | self.way.steps
             seldom = self.kept.note(features)
             try:
-                finding, nearest = self.look(query, claim, 3 if seldom else 1)
+                finding, nearest = self.look(query, claim, 3 if seldom else 2)
             except psycopg.Error as error:
                 if not self.stand.engine.room.refuses(claim):
                     self.failed(error, query.claimed)
@@ -169,8 +169,8 @@ class Discovery(Searcher):
         costs = {camera: costs_of(claim.plan, camera) for camera in CAMERAS}
         pairs = [fresh_pair(self.rng, tables, self.odd, words) for _ in range(_FIRST)]
         best: list[tuple[float, Pair]] = []
-        before, last = 0.0, rounds
-        for turn in range(_ROUNDS + 1):
+        before, patience = 0.0, rounds
+        for _ in range(_ROUNDS + 1):
             for pair, (one, other) in zip(pairs, self.both(query, claim, pairs), strict=True):
                 self.tally.pairs += 1
                 finding, ratio = self._judge(query, claim, pair, one, other, noisy, costs[pair.camera])
@@ -178,14 +178,20 @@ class Discovery(Searcher):
                     return finding, 1.0
                 best.insert(0, (ratio, pair))  # of equals the newest: a plateau is crossed
             best = sorted(best, key=lambda item: -item[0])[:4]
-            if best[0][0] > before:  # what comes nearer is followed
-                before, last = best[0][0], max(last, turn + 3 if turn else rounds)
-            if turn >= last or not claim.plan.reads or (claim.plan.epsilon and not best[0][0] and self.rng.random() < 0.8):
+            patience = rounds if best[0][0] > before else patience - 1  # what comes nearer is followed
+            before = best[0][0]
+            if patience < 0 or not claim.plan.reads or self.enough(before) or (
+                    claim.plan.epsilon and not before and self.rng.random() < 0.8):
                 break  # what never changes is left early
-            pairs = [mutated(self.rng, self.rng.choice(best)[1], tables, self.odd, words) for _ in range(_ROUND)]
+            pairs = [mutated(self.rng, self.rng.choice(best)[1], tables, self.odd, words) if self.rng.random() < 0.8 else
+                     fresh_pair(self.rng, tables, self.odd, words) for _ in range(_ROUND)]
         for form in ("all", *query.forms):
             self.tally.tightest[form] = max(self.tally.tightest[form], best[0][0] if best else 0.0)
         return None, best[0][0] if best else 0.0
+
+    def enough(self, ratio: float) -> bool:
+        """Whether to leave a statement: who has come as near as a claim allows does not come nearer, mostly."""
+        return ratio >= 1 and self.rng.random() < 0.8
 
     def both(self, query: Query, claim: Claim, pairs: Sequence[Pair]) -> list[tuple[Answer, Answer]]:
         """What the room evaluates. What is said to be public is evaluated nowhere: then the statement itself, where that can be."""

@@ -100,6 +100,9 @@ class Hunt(Discovery):
         finding, nearest = super().look(query, claim, rounds)
         return None if self._refused else finding, nearest
 
+    def enough(self, ratio: float) -> bool:
+        return not self._refused and super().enough(ratio)
+
     def _judged(self, mutant: Mutant, bodies: Sequence[dict[str, Any]]) -> Claim | None:
         """What a faulty version claims of the outermost level that it accepts."""
         with made(mutant):
