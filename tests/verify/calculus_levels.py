@@ -28,15 +28,15 @@ class Levels(Pairings):
     def release(self) -> Query:
         """A whole statement."""
         self.numbered, self.ctes, self.typed.used, self.typed.place, self.above = 0, [], [], "release", "release"
-        if self.chance(0.2):
+        if self.chance(0.25):
             return self.shape()
-        self.typed.simple = self.chance(0.6)
+        self.typed.simple = self.chance(0.7)
         below = self.relation(self.rng.choice((0, 1, 1, 1, 1, 2, 2) if self.simple else (0, 1, 1, 2, 2, 2, 3)))
         self.plain, self.below = below.sql.startswith("@"), f"{below.top} {below.made}"
         keys, conditions, forms = list[str](), list[str](), set(below.forms)
         cols: Sequence[Column] = below.cols
         body = f"FROM {self.source(below, 'q')}"
-        kind = self.seldom(("none", "none", "none", "bin", "bin", "list", "list", "type", "listed"), f"keys over {below.top}")
+        kind = self.seldom((*("none",) * 8, "bin", "bin", "list", "list", "type", "listed"), f"keys over {below.top}")
         if kind == "bin" or self.chance(0.1):
             found = self.bin(cols)
             keys += [found[0]] if found else []

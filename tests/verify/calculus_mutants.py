@@ -72,9 +72,11 @@ class Hunt(Discovery):
         found = super().claim(query)
         self._claims = []
         bodies = list(self.candidates())
+        right = found or self._judged(bodies)  # of a level that is not the statement's only release
         for mutant in self._asked(query):
-            other = self._judged(mutant, bodies)
-            if other is not None and (self._elsewhere(mutant, query) or found is None or _differ(found, other)):
+            with made(mutant):
+                other = self._judged(bodies)
+            if other is not None and (self._elsewhere(mutant, query) or right is None or _differ(right, other)):
                 self.standing[mutant.name].otherwise += 1
                 self._claims.append((mutant, other))
         self._refused = found is None
@@ -103,16 +105,15 @@ class Hunt(Discovery):
     def enough(self, ratio: float) -> bool:
         return not self._refused and super().enough(ratio)
 
-    def _judged(self, mutant: Mutant, bodies: Sequence[dict[str, Any]]) -> Claim | None:
-        """What a faulty version claims of the outermost level that it accepts."""
-        with made(mutant):
-            for body in bodies:
-                try:
-                    return Claim(body, self.stand.engine.judge.judge(body), {})
-                except PrividError:
-                    continue
-                except Exception:  # a version may be so wrong that it contradicts itself
-                    return None
+    def _judged(self, bodies: Sequence[dict[str, Any]]) -> Claim | None:
+        """What the calculus, or the version that is in its place, claims of the outermost level that it accepts."""
+        for body in bodies:
+            try:
+                return Claim(body, self.stand.engine.judge.judge(body), {})
+            except PrividError:
+                continue
+            except Exception:  # a version may be so wrong that it contradicts itself
+                return None
         return None
 
     def both(self, query: Query, claim: Claim, pairs: Sequence[Pair]) -> list[tuple[Answer, Answer]]:

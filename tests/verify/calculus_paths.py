@@ -18,6 +18,8 @@ from privid import calculus
 __all__ = ["Way", "walk"]
 
 _CALCULUS = str(Path(calculus.__file__).parent)
+#: what reads and writes statements and derivations, and judges nothing
+_ASIDE = tuple(f"/{name}.py" for name in ("advice", "canonical", "deparse", "explanation", "normal", "reader", "show", "tree"))
 
 
 @dataclass
@@ -45,7 +47,8 @@ def walk(judge: Callable[[], object]) -> Way:
 
     def called(frame: FrameType, event: str, _: Any) -> Any:
         way.code.add(frame.f_code)
-        return within if frame.f_code.co_filename.startswith(_CALCULUS) else None
+        file = frame.f_code.co_filename
+        return within if file.startswith(_CALCULUS) and not file.endswith(_ASIDE) else None
 
     before = sys.gettrace()
     sys.settrace(called)
