@@ -37,6 +37,8 @@ class Levels(Pairings):
         cols: Sequence[Column] = below.cols
         body = f"FROM {self.source(below, 'q')}"
         kind = self.seldom((*("none",) * 8, "bin", "bin", "list", "list", "type", "listed"), f"keys over {below.top}")
+        if any(c.declared and c.type == "text" for c in cols) and self.chance(0.25):
+            kind = "type"
         if kind == "bin" or self.chance(0.1):
             found = self.bin(cols)
             keys += [found[0]] if found else []

@@ -133,7 +133,8 @@ class Operators(Values):
         shared = [t for t in dict.fromkeys(c.type for c in sides[0].cols) if all(side.of(t) for side in sides)]
         if not shared:
             sides, shared = [self.table() for _ in sides], ["text", "float8"]
-        types = [t for t in shared if self.chance(0.15 if self.simple else 0.35)] or [self.rng.choice(shared)]
+        types = [t for t in shared if self.chance(0.15 if self.simple else 0.35)] or [
+            "text" if "text" in shared and self.chance(0.4) else self.rng.choice(shared)]
         literal, names = self.chance(0.25), [self.name("u") for _ in types]
         selects, trusted, declared, alike = list[str](), [True for _ in types], [False for _ in types], self.chance(0.6)
         picks: dict[str, Column] = {}

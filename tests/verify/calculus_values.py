@@ -148,7 +148,8 @@ class Values:
         with self.at(f"{place} {kind}"):
             if kind in ("count value", "count distinct"):
                 of = self.rng.choice([c.type for c in cols] if self.simple else (*NUMBERS, *self.typed.reachable(cols)))
-                return self._filtered(Agg("count", self.value(of, cols), kind == "count distinct"), "int8", cols)
+                value = self.value(of, cols) if self.chance(0.6) else self.summand(self.rng.choice(NUMBERS), cols)
+                return self._filtered(Agg("count", value, kind == "count distinct"), "int8", cols)
             if kind in ("extreme", "span"):
                 found = self._of_time(cols, place, kind)
                 if found is not None:
