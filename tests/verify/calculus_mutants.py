@@ -64,23 +64,27 @@ class Hunt(Discovery):
         self.begun = time.monotonic()
         self._claims: list[tuple[Mutant, Claim]] = []
         self._versions = {mutant.name: Version(mutant) for mutant in mutants}
+        self._right: Claim | None = None
         self._refused = False
         self.standing = {mutant.name: Standing() for mutant in mutants}
 
     def claim(self, query: Query) -> Claim | None:
+        self._claims = self.claims(query)
+        return self._right or next((claim for _, claim in self._claims), None)
+
+    def claims(self, query: Query, every: bool = False) -> list[tuple[Mutant, Claim]]:
+        """What faulty versions claim otherwise. `every`: all are put in place, also those that answer the same."""
         self.stand.engine.room.answering()
-        found = super().claim(query)
-        self._claims = []
-        bodies = list(self.candidates())
-        right = found or self._judged(bodies)  # of a level that is not the statement's only release
-        for mutant in self._asked(query):
+        self._right = super().claim(query)
+        self._refused, bodies, found = self._right is None, list(self.candidates()), list[tuple[Mutant, Claim]]()
+        right = self._right or self._judged(bodies)  # of a level that is not the statement's only release
+        for mutant in self.open if every else self._asked(query):
             with made(mutant):
                 other = self._judged(bodies)
             if other is not None and (self._elsewhere(mutant, query) or right is None or _differ(right, other)):
                 self.standing[mutant.name].otherwise += 1
-                self._claims.append((mutant, other))
-        self._refused = found is None
-        return found or next((claim for _, claim in self._claims), None)
+                found.append((mutant, other))
+        return found
 
     def _elsewhere(self, mutant: Mutant, query: Query) -> bool:
         """Whether this version does something else after the judgement."""
