@@ -106,7 +106,7 @@ class Discovery(Searcher):
 
     def draw(self) -> Query:
         """A statement from nothing, or one that was kept with a part drawn anew, or put there from another."""
-        if self.rng.random() < max(0.3, 1 - len(self.kept) / 150):
+        if self.rng.random() < max(0.5, 1 - len(self.kept) / 150):
             self.tape.begin()
             return self.levels.release()
         base = (self.nearly if len(self.nearly) and self.rng.random() < 0.15 else self.kept).choose()
