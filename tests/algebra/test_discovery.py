@@ -41,3 +41,12 @@ def test_the_share_of_the_list_that_was_met_is_known(hunt: Hunt) -> None:
     listed, missing = hunt.covered()
     print(f"{100 - 100 * len(missing) / listed:.0f} % of {listed} calls")
     assert len(missing) < 0.8 * listed, missing
+
+
+def test_every_version_that_claims_otherwise_is_put_in_place(stand: Stand) -> None:
+    """One judgement asks all versions at once: none is passed over that a judgement of its own shows to differ."""
+    search = Hunt(stand, 7, ALL)
+    for _ in range(5):
+        query = search.draw()
+        some, every = search.claims(query), search.claims(query, every=True)
+        assert [mutant.name for mutant, _ in some] == [mutant.name for mutant, _ in every], query.claimed

@@ -352,8 +352,9 @@ WEAKNESSES = [
     Weakness("quantile", "one score instead of the distance of two", _wrap(quantile, "draft", lambda found, *_: replace(
              found, weights={name: w / 2 for name, w in found.weights.items()})),
              _query([Agg("percentile_cont", "range(v, 0, 10)", fraction="0.5")], "FROM @n1@ q")),
-    Weakness("quantile", "a row that goes from one key to another counted once", _wrap(quantile, "draft", lambda found, *_: replace(
-             found, weights={name: w / 2 for name, w in found.weights.items()})),
+    Weakness("quantile", "a row that goes from one key to another counted once", _wrap(
+             quantile, "draft", lambda found, agg, row, scope, cells: found if cells.untrusted == 1 else replace(
+                 found, weights={name: w / 2 for name, w in found.weights.items()})),
              _query([Agg("percentile_disc", "range(v, 0, 10)", fraction="0.9")], "FROM @n1@ q WHERE plate IN ('A', 'B')", "plate")),
     Weakness("quantile", "a group that changes taken for one row", _instead(quantile, "_rows", lambda one, keyed: one.tau),
              _query([Agg("percentile_cont", "range(n, 0, 10)", fraction="0.5")], _GROUPED.format(agg="avg(range(v, 0, 10))"), depth=1)),

@@ -4,8 +4,10 @@ Every function, operator and cast that a release may contain is drawn, over ever
 place where an expression may stand; rows have the ends and oddities of their types, and the constants of
 the statement. What the room evaluates, and what a release would show of it, is compared with the claim.
 
-Statements that were accepted and have something new (a call in a place, rules together that few had)
-are kept, and others are made of them by drawing one part anew, of those more often that have seldom rules.
+Statements that were accepted and have something new (a call in a place, rules together that few had, a
+way through the calculus that few took) are kept, and others are made of them by drawing a part anew, of
+those more often that have what is seldom. So are statements that were refused where few are: what the
+calculus overlooks lies next to what it refuses.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -21,6 +24,7 @@ from typing import Any
 import psycopg
 
 from privid.calculus.functions import names
+from privid.errors import PrividError
 from privid.udf import noise
 
 from .calculus_claims import Claim
@@ -28,9 +32,10 @@ from .calculus_grammar import Query
 from .calculus_kept import Kept, features_of
 from .calculus_levels import Levels
 from .calculus_mechanisms import Answer, collected, parts
+from .calculus_paths import Way, walk
 from .calculus_search import Finding, Searcher, Tally, costs_of
 from .calculus_stand import NotOneRelease, Stand, own_postgres
-from .calculus_tape import Tape
+from .calculus_tape import Part, Recording, Tape
 from .calculus_world import CAMERAS, Pair, Words, World, fresh_pair, mutated
 from .statements_calls import read_calls
 
@@ -39,7 +44,7 @@ __all__ = ["Discovery", "main"]
 #: in the place of an answer that PostgreSQL could not be asked for: nothing is compared with it
 _UNSEEN: Answer = {}
 #: pairs of a statement at first, and of each further round from those that came nearest
-_FIRST, _ROUND = 8, 8
+_FIRST, _ROUND = 12, 8
 #: rounds at most
 _ROUNDS = 14
 
@@ -65,7 +70,9 @@ class Discovery(Searcher):
         self.met: set[str] = set()
         #: calls in the place of which PostgreSQL puts what they are defined as
         self._inlined = {identity for (identity,) in stand.claims.execute(_INLINED)}
-        self.kept = Kept(self.rng)
+        #: statements that were accepted, and some that were refused
+        self.kept, self.nearly = Kept(self.rng), Kept(self.rng)
+        self.way = Way()
 
     # Statements
 
@@ -77,13 +84,15 @@ class Discovery(Searcher):
             claim = self.claim(query)
             new = self.levels.typed.met.note(self.levels.typed.used, claim is not None)
             if claim is None:
+                if self.nearly.note(self.way.steps):
+                    self.nearly.keep(self.tape.recorded(), self.way.steps)
                 continue
             if not claim.plan.reads and any(output.public is None for output in claim.plan.outputs):
                 continue  # no chunk is chosen: nothing is evaluated, and nothing can change
-            features = features_of(claim.plan.derivation, claim.request["select"], query.forms) | {("free", not claim.plan.epsilon)}
+            features = features_of(claim.plan.derivation, claim.request["select"], query.forms) | self.way.steps
             seldom = self.kept.note(features)
             try:
-                finding, nearest = self.look(query, claim, 3 if seldom else 1)
+                finding, nearest = self.look(query, claim, 3 if seldom else 2)
             except psycopg.Error as error:
                 if not self.stand.engine.room.refuses(claim):
                     self.failed(error, query.claimed)
@@ -97,20 +106,23 @@ class Discovery(Searcher):
 
     def draw(self) -> Query:
         """A statement from nothing, or one that was kept with a part drawn anew, or put there from another."""
-        if self.rng.random() < max(0.3, 1 - len(self.kept) / 150):
+        if self.rng.random() < max(0.5, 1 - len(self.kept) / 150):
             self.tape.begin()
             return self.levels.release()
-        base = self.kept.choose()
+        base = (self.nearly if len(self.nearly) and self.rng.random() < 0.15 else self.kept).choose()
+        self.tape.play(base, dict(self._exchanged(base) for _ in range(self.rng.choice((1, 1, 1, 2)))))
+        return self.levels.release()
+
+    def _exchanged(self, base: Recording) -> tuple[Part, Sequence[float] | None]:
+        """A part, and what takes its place; None: what is drawn then."""
         kinds = sorted({part.kind for part in base.parts} - {"release"})
         kind = self.rng.choices(kinds, [_OFTEN.get(kind, 1) for kind in kinds])[0]
         part = self.rng.choice([part for part in base.parts if part.kind == kind])
-        values = None
-        if self.rng.random() < 0.3:
-            other = self.kept.any()
-            same = [one for one in other.parts if one.kind == kind]
-            values = other.of(self.rng.choice(same)) if same else None
-        self.tape.play(base, {part: values})
-        return self.levels.release()
+        if self.rng.random() < 0.7:
+            return part, None
+        other = self.kept.any()
+        same = [one for one in other.parts if one.kind == kind]
+        return part, other.of(self.rng.choice(same)) if same else None
 
     def claim(self, query: Query) -> Claim | None:
         """What the calculus claims, of whichever level it takes for the release; None when it refuses."""
@@ -126,9 +138,28 @@ class Discovery(Searcher):
         except NotOneRelease:
             self.refused("(none, or several releases)")
             return None
+        finally:
+            self.way = walk(self._again)
         self.tally.accepted.update(forms)
         self.met |= set(_identities(found.request["select"])) | {call for call, _ in self.levels.typed.used if call in self._inlined}
         return found
+
+    def candidates(self) -> Iterator[dict[str, Any]]:
+        """The levels of the last statement that may be the release, outermost first, as they came from the library."""
+        bodies = list(self.stand.engine.bodies)
+        for kind, body in bodies:
+            if kind == "T" and body.get("candidate", {}).get("select") is not None:
+                yield {**body, "select": body["candidate"]["select"]}
+        for kind, body in bodies:
+            if kind == "X":
+                yield body
+
+    def _again(self) -> None:
+        """Judges the last statement once more."""
+        for body in self.candidates():
+            with suppress(PrividError):
+                self.stand.engine.judge.judge(body)
+                return
 
     # Neighbours
 
@@ -138,23 +169,29 @@ class Discovery(Searcher):
         costs = {camera: costs_of(claim.plan, camera) for camera in CAMERAS}
         pairs = [fresh_pair(self.rng, tables, self.odd, words) for _ in range(_FIRST)]
         best: list[tuple[float, Pair]] = []
-        before, last = 0.0, rounds
-        for turn in range(_ROUNDS + 1):
+        before, patience = 0.0, rounds
+        for _ in range(_ROUNDS + 1):
             for pair, (one, other) in zip(pairs, self.both(query, claim, pairs), strict=True):
                 self.tally.pairs += 1
                 finding, ratio = self._judge(query, claim, pair, one, other, noisy, costs[pair.camera])
                 if finding is not None:
                     return finding, 1.0
-                best.append((ratio, pair))
+                best.insert(0, (ratio, pair))  # of equals the newest: a plateau is crossed
             best = sorted(best, key=lambda item: -item[0])[:4]
-            if best[0][0] > before:  # what comes nearer is followed
-                before, last = best[0][0], max(last, turn + 3 if turn else rounds)
-            if turn >= last or not claim.plan.reads or (claim.plan.epsilon and not best[0][0] and self.rng.random() < 0.8):
+            patience = rounds if best[0][0] > before else patience - 1  # what comes nearer is followed
+            before = best[0][0]
+            if patience < 0 or not claim.plan.reads or self.enough(before) or (
+                    claim.plan.epsilon and not before and self.rng.random() < 0.8):
                 break  # what never changes is left early
-            pairs = [mutated(self.rng, self.rng.choice(best)[1], tables, self.odd, words) for _ in range(_ROUND)]
+            pairs = [mutated(self.rng, self.rng.choice(best)[1], tables, self.odd, words) if self.rng.random() < 0.8 else
+                     fresh_pair(self.rng, tables, self.odd, words) for _ in range(_ROUND)]
         for form in ("all", *query.forms):
             self.tally.tightest[form] = max(self.tally.tightest[form], best[0][0] if best else 0.0)
         return None, best[0][0] if best else 0.0
+
+    def enough(self, ratio: float) -> bool:
+        """Whether to leave a statement: who has come as near as a claim allows does not come nearer, mostly."""
+        return ratio >= 1 and self.rng.random() < 0.8
 
     def both(self, query: Query, claim: Claim, pairs: Sequence[Pair]) -> list[tuple[Answer, Answer]]:
         """What the room evaluates. What is said to be public is evaluated nowhere: then the statement itself, where that can be."""

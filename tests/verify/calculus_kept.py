@@ -11,6 +11,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from heapq import nsmallest
 from typing import Any
 
 from privid.calculus.functions import names
@@ -65,7 +66,7 @@ class Kept:
         return self._all[place][0]
 
     def _worth(self, place: int) -> float:
-        rarest = sorted(self.seen[feature] for feature in self._all[place][1])[:3]
+        rarest = nsmallest(3, (self.seen[feature] for feature in self._all[place][1]))
         return sum(1 / (1 + count) for count in rarest) / (1 + self._chosen[place])
 
 

@@ -2,23 +2,18 @@
 
 One search is made for all of them. It draws statements and neighbours as it does for the calculus as it is; every statement is judged by
 each faulty version too, and what changes is compared with what that version claims. Nothing in the statements and neighbours that are
-drawn depends on where versions differ, but how long is climbed does: a statement of which some version claims otherwise gets a few rounds
-more.
+drawn depends on where versions differ, but that what a faulty version alone accepts is looked at too, as it would be if it were in force.
 """
 
 from __future__ import annotations
 
 import argparse
-import inspect
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
-
-import pytest
 
 from privid.errors import PrividError
 from tests.algebra.mutants import MUTANTS, Mutant
@@ -28,23 +23,15 @@ from .calculus_claims import Claim
 from .calculus_discover import Discovery
 from .calculus_grammar import Query
 from .calculus_mechanisms import Answer, parts
+from .calculus_paths import Way
 from .calculus_search import Finding, costs_of
 from .calculus_stand import Stand, own_postgres
+from .calculus_versions import Version, differing, made
 from .calculus_world import CAMERAS, TABLES, Pair
 
 __all__ = ["ALL", "Hunt", "main"]
 
-#: rounds where some version claims otherwise than the calculus
-_LONGER = 14
-
 ALL: Sequence[Mutant] = (*MUTANTS, *(Mutant(f"{w.rule}: {w.mistake}", w.make, rows=w.rows) for w in WEAKNESSES))
-
-
-@contextmanager
-def _made(mutant: Mutant) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        mutant.make(patch)
-        yield
 
 
 @dataclass(frozen=True)
@@ -52,6 +39,19 @@ class Caught:
     pairs: int
     seconds: float
     finding: str
+
+
+@dataclass
+class Standing:
+    """Why a version may not be found yet: its code is seldom asked, it claims the same, or no neighbours come near what it allows."""
+
+    asked: int = 0
+    otherwise: int = 0
+    nearest: float = 0.0
+    statement: str = ""
+
+    def __str__(self) -> str:
+        return f"asked {self.asked}, claimed otherwise {self.otherwise}, nearest {self.nearest:.2f}: {self.statement}"
 
 
 class Hunt(Discovery):
@@ -63,68 +63,61 @@ class Hunt(Discovery):
         self.caught: dict[str, Caught] = {}
         self.begun = time.monotonic()
         self._claims: list[tuple[Mutant, Claim]] = []
-        self._changed = {mutant.name: _replaced(mutant) for mutant in mutants}
+        self._versions = {mutant.name: Version(mutant) for mutant in mutants}
+        self._right: Claim | None = None
         self._refused = False
+        self.standing = {mutant.name: Standing() for mutant in mutants}
 
     def claim(self, query: Query) -> Claim | None:
-        found = super().claim(query)
-        bodies = list(self.stand.engine.bodies)
-        self._claims = []
-        called = self._called(bodies)
-        bounded = any(TABLES[table].bounded for table in query.tables)
-        for mutant in self.open:
-            changed, elsewhere = self._changed[mutant.name], mutant.everywhere or (bounded and self.reads(mutant))
-            if not elsewhere and changed is not None and not called & changed:
-                continue  # nothing that this version has otherwise was asked
-            other = self._judged(mutant, bodies)
-            if other is not None and (elsewhere or found is None or _differ(found, other)):
-                self._claims.append((mutant, other))
-        self._refused = found is None
-        return found or next((claim for _, claim in self._claims), None)
+        self._claims = self.claims(query)
+        return self._right or next((claim for _, claim in self._claims), None)
 
-    def reads(self, mutant: Mutant) -> bool:
-        """Whether this version reads other rows of a program's output."""
-        return any("sandbox" in where for where in self._changed[mutant.name] or ())
-
-    def _called(self, bodies: Sequence[tuple[str, dict[str, Any]]]) -> set[str]:
-        """The code that judges this statement, by where it stands."""
-        found = set[CodeType]()
-
-        def note(frame: FrameType, event: str, _: Any) -> None:
-            if event == "call":
-                found.add(frame.f_code)
-
+    def claims(self, query: Query, every: bool = False) -> list[tuple[Mutant, Claim]]:
+        """What faulty versions claim otherwise. `every`: all are put in place, also those that answer the same."""
         self.stand.engine.room.answering()
-        for body in _candidates(bodies):
-            sys.setprofile(note)
-            try:
-                self.stand.engine.judge.judge(body)
-                break
-            except PrividError:
-                continue
-            except Exception:  # the search itself has counted it
-                break
-            finally:
-                sys.setprofile(None)
-        found |= {answers.__code__ for answers in self.stand.engine.room.answering()}  # though it was remembered
-        return {where for code in found for where in (code.co_filename, f"{code.co_filename}:{code.co_firstlineno}")}
+        self._right = super().claim(query)
+        self._refused, bodies, found = self._right is None, list(self.candidates()), list[tuple[Mutant, Claim]]()
+        right = self._right or self._judged(bodies)  # of a level that is not the statement's only release
+        for mutant in self.open if every else self._asked(query):
+            with made(mutant):
+                other = self._judged(bodies)
+            if other is not None and (self._elsewhere(mutant, query) or right is None or _differ(right, other)):
+                self.standing[mutant.name].otherwise += 1
+                found.append((mutant, other))
+        return found
+
+    def _elsewhere(self, mutant: Mutant, query: Query) -> bool:
+        """Whether this version does something else after the judgement."""
+        return mutant.everywhere or (self._versions[mutant.name].reads and any(TABLES[table].bounded for table in query.tables))
+
+    def _asked(self, query: Query) -> list[Mutant]:
+        """Versions that may claim otherwise of this statement, or do something else."""
+        called = self.way.places() | Way(code={answers.__code__ for answers in self.stand.engine.room.answering()}).places()
+        versions = [self._versions[mutant.name] for mutant in self.open]
+        met = [v for v in versions if v.places is None or v.places & called]
+        for version in met:
+            self.standing[version.mutant.name].asked += 1
+        other = differing([v for v in met if v.comparable], self._again)
+        return [v.mutant for v in versions
+                if self._elsewhere(v.mutant, query) or v.mutant.name in other or (v in met and not v.comparable)]
 
     def look(self, query: Query, claim: Claim, rounds: int) -> tuple[Finding | None, float]:
-        """Where only a faulty version claims something, what is found is that version's. Where some version claims otherwise, it is
-        climbed for longer."""
-        finding, nearest = super().look(query, claim, max(rounds, _LONGER) if self._claims else rounds)
+        """Where only a faulty version claims something, what is found is that version's."""
+        finding, nearest = super().look(query, claim, rounds)
         return None if self._refused else finding, nearest
 
-    def _judged(self, mutant: Mutant, bodies: Sequence[tuple[str, dict[str, Any]]]) -> Claim | None:
-        """What a faulty version claims of the outermost level that it accepts."""
-        with _made(mutant):
-            for body in _candidates(bodies):
-                try:
-                    return Claim(body, self.stand.engine.judge.judge(body), {})
-                except PrividError:
-                    continue
-                except Exception:  # a version may be so wrong that it contradicts itself
-                    return None
+    def enough(self, ratio: float) -> bool:
+        return not self._refused and super().enough(ratio)
+
+    def _judged(self, bodies: Sequence[dict[str, Any]]) -> Claim | None:
+        """What the calculus, or the version that is in its place, claims of the outermost level that it accepts."""
+        for body in bodies:
+            try:
+                return Claim(body, self.stand.engine.judge.judge(body), {})
+            except PrividError:
+                continue
+            except Exception:  # a version may be so wrong that it contradicts itself
+                return None
         return None
 
     def both(self, query: Query, claim: Claim, pairs: Sequence[Pair]) -> list[tuple[Answer, Answer]]:
@@ -132,8 +125,8 @@ class Hunt(Discovery):
         answers = super().both(query, claim, pairs)
         known = {claim.inner.query: answers}
         for mutant, other in list(self._claims):
-            if self.reads(mutant):
-                with _made(mutant):
+            if self._versions[mutant.name].reads:
+                with made(mutant):
                     found = super().both(query, other, pairs)
             elif other.inner.query in known and all(o.public is None for o in other.plan.outputs):
                 found = known[other.inner.query]
@@ -149,47 +142,21 @@ class Hunt(Discovery):
     def _compared(self, mutant: Mutant, query: Query, claim: Claim, pairs: Sequence[Pair],
                   answers: Sequence[tuple[Answer, Answer]]) -> str | None:
         noisy, costs = parts(claim.plan), {camera: costs_of(claim.plan, camera) for camera in CAMERAS}
-        with _made(mutant):
+        standing = self.standing[mutant.name]
+        with made(mutant):
             for pair, (one, other) in zip(pairs, answers, strict=True):
-                finding: Finding | None = self._judge(query, claim, pair, one, other, noisy, costs[pair.camera])[0]
+                finding: Finding | None
+                finding, ratio = self._judge(query, claim, pair, one, other, noisy, costs[pair.camera])
                 if finding is not None:
                     return str(finding)
+                if ratio > standing.nearest:
+                    standing.nearest, standing.statement = ratio, query.claimed
         return None
 
     def hunt(self, pairs: int, seconds: float = float("inf")) -> None:
         """Until all are caught, or so many pairs were compared, or so long."""
         while self.open and self.tally.pairs < pairs and time.monotonic() - self.begun < seconds:
             self.run(100)
-
-
-def _candidates(bodies: Sequence[tuple[str, dict[str, Any]]]) -> Iterator[dict[str, Any]]:
-    """The levels that may be the release, outermost first, as they came from the library."""
-    for kind, body in bodies:
-        if kind == "T" and body.get("candidate", {}).get("select") is not None:
-            yield {**body, "select": body["candidate"]["select"]}
-    for kind, body in bodies:
-        if kind == "X":
-            yield body
-
-
-def _replaced(mutant: Mutant) -> set[str] | None:
-    """Where the code stands that a faulty version replaces; None if it replaces something else."""
-    found: set[str] | None = set()
-
-    class Reading:
-        def setattr(self, target: Any, name: str, value: Any) -> None:
-            nonlocal found
-            right = inspect.getattr_static(target, name)
-            right = getattr(right, "__wrapped__", getattr(right, "__func__", right))
-            if isinstance(right, FunctionType) and found is not None:
-                found.add(f"{right.__code__.co_filename}:{right.__code__.co_firstlineno}")
-            elif isinstance(right, ModuleType) and right.__file__ and found is not None:
-                found.add(right.__file__)
-            else:
-                found = None
-
-    mutant.make(Reading())  # type: ignore[arg-type]
-    return found
 
 
 def _differ(one: Claim, other: Claim) -> bool:
@@ -202,8 +169,8 @@ def _differ(one: Claim, other: Claim) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--pairs", type=int, default=200_000)
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--pairs", type=int, default=1_000_000)
+    parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--first", type=int, default=1, help="the first seed")
     parser.add_argument("--only", default="", help="those whose names have one of these in them, separated by |")
     parser.add_argument("--show", action="store_true", help="what was found")
@@ -216,17 +183,18 @@ def main() -> int:
             for seed in range(options.first, options.first + options.seeds):
                 hunt = Hunt(stand, seed, mutants)
                 told = 0
-                while hunt.open and hunt.tally.pairs < options.pairs:
-                    hunt.run(500)
-                    for name, caught in list(hunt.caught.items())[told:]:
-                        print(f"seed {seed} {caught.pairs:>8} {caught.seconds:>6.0f} s  {name}", flush=True)
-                        if options.show:
-                            print(caught.finding, flush=True)
-                    told = len(hunt.caught)
-                    if hunt.tally.findings:
-                        break
+                with suppress(KeyboardInterrupt):
+                    while hunt.open and hunt.tally.pairs < options.pairs:
+                        hunt.run(500)
+                        for name, caught in list(hunt.caught.items())[told:]:
+                            print(f"seed {seed} {caught.pairs:>8} {caught.seconds:>6.0f} s  {name}", flush=True)
+                            if options.show:
+                                print(caught.finding, flush=True)
+                        told = len(hunt.caught)
+                        if hunt.tally.findings:
+                            break
                 for mutant in hunt.open:
-                    print(f"seed {seed} {hunt.tally.pairs:>8} NOT FOUND  {mutant.name}", flush=True)
+                    print(f"seed {seed} {hunt.tally.pairs:>8} NOT FOUND  {mutant.name} ({hunt.standing[mutant.name]})", flush=True)
                 for finding in hunt.tally.findings:
                     print(f"VIOLATION without a fault: {finding}", flush=True)
                 missed += len(hunt.open) + len(hunt.tally.findings)

@@ -194,7 +194,7 @@ class Searcher:
                 finding, ratio = self._judge(query, claim, pair, one, other, noisy, costs[pair.camera])
                 if finding is not None:
                     return finding
-                best.append((ratio, pair))
+                best.insert(0, (ratio, pair))  # of equals the newest: a plateau is crossed
             best = sorted(best, key=lambda item: -item[0])[:5]
             if turn == rounds or not best:
                 break
@@ -227,7 +227,7 @@ class Searcher:
         if loss > allowed:
             why = "more than epsilon / K" if loss > whole else "more than is charged where the segment is"
             return Finding(query, pair, loss, allowed, why), 1.0
-        return None, float(loss / whole) if whole else 0.0
+        return None, float(loss / allowed) if allowed else 0.0
 
     def run(self, pairs: int, **options: int) -> Tally:
         """Until so many pairs have been compared."""

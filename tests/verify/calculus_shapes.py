@@ -38,12 +38,13 @@ class Shapes:
         return self.rng.choice((f"{value} IS NULL OR {compared}", f"{value} IS NULL OR {compared}", compared, f"{value} IS NULL"))
 
     def value(self, column: str) -> str:
-        """A number that is never NULL, between 0 and a bound."""
-        high = self.rng.choice((1, 5, 10))
-        return f"range({self.rng.choice((column, f'coalesce({column}, {high})'))}, 0, {high})"
+        """A number that is never NULL, between bounds."""
+        low, high = self.rng.choice((0, 0, 2)), self.rng.choice((3, 5, 10))
+        return f"range({self.rng.choice((column, f'coalesce({column}, {high})'))}, {low}, {high})"
 
     def total(self, n: str) -> Agg:
-        return self.rng.choice((Agg("count"), Agg("count"), Agg("count", n), Agg("sum", f"range({n}, 0, {self.rng.choice((1, 3, 10))})")))
+        bounds = f"{self.rng.choice((0, 0, 2))}, {self.rng.choice((3, 10))}"
+        return self.rng.choice((Agg("count"), Agg("count", n), Agg("sum", f"range({n}, {bounds})"), Agg("sum", f"range({n}, {bounds})")))
 
     def aggregate(self, column: str) -> str:
         return self.rng.choice(("count(*)", f"count({column})", f"max({self.value(column)})", f"min({self.value(column)})",

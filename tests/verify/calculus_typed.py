@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from privid.calculus.functions import FUNCTIONS, FunctionClass
 
 from .calculus_tape import Tape, production
-from .calculus_world import KIND
+from .calculus_world import KIND, PLATES
 from .statements_calls import Call, Calls
 from .statements_literals import FIELDS, FORMATS, LITERALS, PATTERNS, TYPES, ZONES
 from .statements_world import TYPE
@@ -31,12 +31,16 @@ _WHOLE = ("0", "1", "2", "3", "-1", "5", "7", "9", "10", "11", "100")
 _NEAR = ("-100", "-7", "-5", "-3", "-1", "0", "0", "0", "0", "0.5", "1", "2", "5", "10", "30", "60")
 _FAR = ("-1e18", "-1e15", "1e9", "1e15", "9e17")
 _WIDTHS = ("0", "0.5", "1", "2", "3", "10", "30", "250")
+#: what statements say that people write to look at little
+_SMALL = {"text": tuple(map(repr, PLATES[:4])), **dict.fromkeys(NUMBERS, ("0", "1", "2", "5", "10"))}
+_LOWS, _HIGHS = ("0", "0", "0", "1", "2", "-3"), ("3", "5", "10", "30")
 #: how a value of a type is had from a column of another
 _FROM: dict[str, tuple[tuple[str, str], ...]] = {
     "float8": (("int8", "({})::float8"), ("numeric", "({})::float8"), ("int4", "({})::float8"), ("text", "({})::float8")),
     "numeric": (("float8", "({})::numeric"), ("int8", "({})::numeric"), ("int4", "({})::numeric")),
     "int8": (("float8", "({})::int8"), ("numeric", "({})::int8"), ("int4", "({})::int8"), ("text", "({})::int8")),
-    "int4": (("float8", "({})::int4"), ("int8", "({})::int4"), ("numeric", "({})::int4"), ("text", "({})::int4"), ("text", "length({})")),
+    "int4": (("boolean", "({})::int4"), ("float8", "({})::int4"), ("int8", "({})::int4"), ("numeric", "({})::int4"), ("text", "({})::int4"),
+             ("text", "length({})")),
     "text": (("float8", "({})::text"), ("numeric", "({})::text"), ("int8", "({})::text"), ("anyenum", "({})::text"),
              ("boolean", "({})::text"), ("timestamptz", "({})::text")),
     "boolean": (("text", "({})::boolean"), ("text", "({} = 'A')"), ("float8", "({} > 1)"), ("int8", "({} >= 2)"),
@@ -93,6 +97,8 @@ class Typed:
     def __init__(self, rng: Tape, calls: Calls) -> None:
         self.rng, self.met = rng, Met()
         self.place = "release"
+        #: columns stand for themselves, and constants are few and small
+        self.simple = False
         self.used: list[tuple[str, str]] = []
         self._trusted_only = {identity(c) for of in calls.allowed.values() for c in of
                               if FUNCTIONS[identity(c)].kind is FunctionClass.TRUSTED_ONLY}
@@ -133,6 +139,8 @@ class Typed:
 
     @production("bounds")
     def bounds(self) -> tuple[str, str]:
+        if self.simple:
+            return self.rng.choice(_LOWS), self.rng.choice(_HIGHS)
         if self.chance(0.75):
             low, high = sorted((self.rng.choice(_NEAR), self.rng.choice(_NEAR)), key=float)
             return low, high
@@ -145,7 +153,7 @@ class Typed:
             return self.literal(kind)
         readable = [c for c in cols if c.trusted or not trusted]
         own = [c.text for c in readable if c.type == kind]
-        if own and self.chance(0.8):
+        if own and self.chance(0.97 if self.simple else 0.8):
             return self.rng.choice(own)
         ways = [form.format(c.text) for c in readable for source, form in _FROM.get(kind, ()) if source == c.type
                 and (c.trusted or c.type != "timestamptz")]
@@ -158,6 +166,9 @@ class Typed:
 
     @production("literal")
     def literal(self, kind: str) -> str:
+        if self.simple and kind in _SMALL and self.chance(0.9):
+            value = self.rng.choice(_SMALL[kind])
+            return value if kind in ("int4", "text") else f"{value}::{kind}"
         if kind in ("int4", "float8", "numeric", "int8") and self.chance(0.4):
             value = self.rng.choice(_WHOLE)
             return value if kind == "int4" else f"{value}::{kind}"

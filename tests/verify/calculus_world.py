@@ -212,10 +212,11 @@ def _crossing(rng: random.Random, site: Site, shown: Iterable[int]) -> frozenset
     _, wide, speed = site.cells
     width = len(site.regions)
     at, way, found = rng.randint(-wide, 4 * width), rng.choice((-1, 1)), set[int]()
+    ways = (1, 1, 1, -1) if rng.random() < 0.5 else (1,)  # who goes straight on crosses most
     for frame in sorted(shown):
         under = range(at // 4, (at + wide - 1) // 4 + 1)
         found |= {j * width + region for j in touched(site, frame, 1) for region in under if 0 <= region < width}
-        at, way = at + way * speed, rng.choice((way, way, way, -way))
+        at, way = at + way * speed, way * rng.choice(ways)
     return frozenset(found)
 
 
@@ -236,6 +237,7 @@ class Pair:
 
 
 _LITERAL = re.compile(r"'((?:[^']|'')*)'|(?<![\w.])(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
+_NUMBER = re.compile(r"-?\d+(\.\d+)?")
 
 
 @dataclass(frozen=True)
@@ -249,9 +251,10 @@ class Words:
     def of(cls, statement: str) -> Words:
         numbers, texts = dict[float, None](), dict[str, None]()
         for text, number in _LITERAL.findall(statement):
-            if number and abs(value := float(number) + 0.0) < 1e300:  # no sign of zero
+            written = number or (text if _NUMBER.fullmatch(text) else "")
+            if written and abs(value := float(written) + 0.0) < 1e300:  # no sign of zero
                 numbers |= dict.fromkeys((value, value + 1, value - 1, -value + 0.0))
-            elif not number and "\t" not in text and "\\" not in text and len(text) < 400 and ":" not in text:
+            if not number and "\t" not in text and "\\" not in text and len(text) < 400 and ":" not in text:
                 texts |= dict.fromkeys((text, text + "x"))
         return cls(tuple(numbers), tuple(texts))
 
@@ -307,6 +310,11 @@ def fresh_pair(rng: random.Random, tables: Sequence[str], odd: float = 0.0, word
     if meeting in (0, 2):
         new.plates = background.plates
     quiet, left, right = rng.choice((0.0, 0.0, *_FILLS)), rng.choice(_FILLS), rng.choice(_FILLS)
+    if rng.random() < 0.25:  # every row from one end of what the statement tells apart to the other
+        ends = sorted((*words.numbers, *rng.sample(NUMBERS, 2)))
+        old.v, new.v, left, right = [ends[0]], [ends[-1]], 1.0, 1.0
+        if rng.random() < 0.5:
+            old.v, new.v = new.v, old.v
     before: World = {}
     after: World = {}
     seen = {site.name: visible(rng, site, first, policy.frames) if site.camera == camera else frozenset[int]() for site in sites}
@@ -320,11 +328,13 @@ def fresh_pair(rng: random.Random, tables: Sequence[str], odd: float = 0.0, word
 
 
 def _segment(rng: random.Random, sites: Sequence[Site], frames: int) -> int:
-    """Somewhere it meets a table, more often where it meets many chunks."""
+    """Somewhere it meets a table, more often where it meets many chunks; sometimes few, where less is charged."""
     lows = min(s.first for s in sites) - frames + 1
     highs = max(s.first + (s.count - 1) * s.step + s.size for s in sites)
     choices = [rng.randrange(lows, highs) for _ in range(4)]
-    return max(choices, key=lambda q: sum(len(touched(s, q, frames)) * s.max_rows for s in sites))
+    met = {q: sum(len(touched(s, q, frames)) * s.max_rows for s in sites) for q in choices}
+    some = [q for q in choices if met[q]] or choices
+    return (min if rng.random() < 0.25 else max)(some, key=met.__getitem__)
 
 
 def mutated(rng: random.Random, pair: Pair, tables: Sequence[str], odd: float = 0.0, words: Words = Words()) -> Pair:  # noqa: B008
@@ -333,6 +343,8 @@ def mutated(rng: random.Random, pair: Pair, tables: Sequence[str], odd: float = 
     after = {t: list(pair.after[t]) for t in tables}
     palette = Palette(rng, odd, words)
     known = [row for t in tables for chunk in (*before[t], *after[t]) for row in chunk]
+    if rng.random() < 0.2:
+        _align(rng, pair, rng.choice((before, after)), palette)
     for _ in range(rng.choice((1, 1, 2, 3))):
         site = TABLES[rng.choice(tables)]
         inside = pair.seen[site.name]
@@ -345,6 +357,16 @@ def mutated(rng: random.Random, pair: Pair, tables: Sequence[str], odd: float = 
                 j = rng.choice(outside)
                 before[site.name][j] = after[site.name][j] = _changed(rng, site, before[site.name][j], palette, known)
     return replace(pair, before={t: tuple(c) for t, c in before.items()}, after={t: tuple(c) for t, c in after.items()})
+
+
+def _align(rng: random.Random, pair: Pair, side: dict[str, list[tuple[Row, ...]]], palette: Palette) -> None:
+    """Gives all rows of the event on one side the same plate, number or colour; or plates that differ."""
+    field, value = rng.randrange(5), palette.row()
+    plates = iter(rng.sample(PLATES, len(PLATES)) * 100) if field == 0 and rng.random() < 0.5 else None
+    for table, runs in side.items():
+        for j in sorted(pair.seen[table]):
+            runs[j] = tuple((*row[:field], next(plates) if plates else value[field], *row[field + 1:])  # type: ignore[misc]
+                            for row in runs[j])
 
 
 def _changed(rng: random.Random, site: Site, chunk: tuple[Row, ...], palette: Palette, known: list[Row]) -> tuple[Row, ...]:

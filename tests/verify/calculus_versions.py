@@ -1,0 +1,101 @@
+"""Faulty versions of the calculus beside it: which of them would judge a statement otherwise.
+
+A version replaces functions. One judgement asks, at every call of one that some version replaces, that version too, and goes on with the
+right answer. A version that answers the same wherever it is asked judges the same; the others are put in place, one at a time.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import wraps
+from types import FunctionType, ModuleType
+from typing import Any
+
+import pytest
+
+from tests.algebra.mutants import Mutant
+
+__all__ = ["Version", "differing", "made"]
+
+
+@contextmanager
+def made(mutant: Mutant) -> Iterator[None]:
+    """While it is in place."""
+    with pytest.MonkeyPatch.context() as patch:
+        mutant.make(patch)
+        yield
+
+
+class Version:
+    """A faulty version, and what it has in the place of what."""
+
+    def __init__(self, mutant: Mutant) -> None:
+        self.mutant = mutant
+        self.replaced: list[tuple[Any, str, Any]] = []
+        #: where the code stands that is replaced; None if something else is
+        self.places: set[str] | None = set()
+        mutant.make(self)  # type: ignore[arg-type]
+
+    def setattr(self, target: Any, name: str, value: Any) -> None:
+        """In the place of a monkeypatch."""
+        self.replaced.append((target, name, value))
+        right = inspect.getattr_static(target, name)
+        right = getattr(right, "__wrapped__", getattr(right, "__func__", right))
+        if isinstance(right, FunctionType) and self.places is not None:
+            self.places.add(f"{right.__code__.co_filename}:{right.__code__.co_firstlineno}")
+        elif isinstance(right, ModuleType) and right.__file__ and self.places is not None:
+            self.places.add(right.__file__)
+        else:
+            self.places = None
+
+    @property
+    def reads(self) -> bool:
+        """Whether it has other rows of a program's output."""
+        return any("sandbox" in where for where in self.places or ())
+
+    @property
+    def comparable(self) -> bool:
+        """Whether all that it replaces are functions of the calculus, which answer the same whenever they are asked."""
+        return all(isinstance(inspect.getattr_static(target, name), FunctionType)
+                   and "calculus" in getattr(target, "__module__", target.__name__) for target, name, _ in self.replaced)
+
+
+def differing(versions: Sequence[Version], judge: Callable[[], object]) -> set[str]:
+    """Names of those that answer otherwise somewhere in a judgement."""
+    found, asked = set[str](), dict[tuple[int, str], list[tuple[str, Any]]]()
+    with pytest.MonkeyPatch.context() as patch:
+        for version in versions:
+            for target, name, value in version.replaced:
+                if (others := asked.get((id(target), name))) is None:
+                    others = asked[id(target), name] = []
+                    patch.setattr(target, name, _beside(getattr(target, name), others, found))
+                others.append((version.mutant.name, value))
+        with suppress(Exception):  # the search itself has counted it
+            judge()
+    return found
+
+
+def _beside(right: Callable[..., Any], others: Sequence[tuple[str, Callable[..., Any]]], found: set[str]) -> Callable[..., Any]:
+    @wraps(right)
+    def asked(*args: Any, **options: Any) -> Any:
+        error: Exception | None = None
+        answer: Any = None
+        try:
+            answer = right(*args, **options)
+        except Exception as raised:
+            error = raised
+        for name, other in others:
+            if name in found:
+                continue
+            try:
+                same = error is None and bool(other(*args, **options) == answer)
+            except Exception as raised:
+                same = type(raised) is type(error)
+            if not same:
+                found.add(name)
+        if error is not None:
+            raise error
+        return answer
+    return asked
