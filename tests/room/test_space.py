@@ -1,4 +1,4 @@
-"""Disk that a release needs is asked for before it is charged, as much as rows could take: that one fails later would show what they are."""
+"""Disk that a release needs is asked for before it is charged, as much as rows could take: a failure later would show what they are."""
 
 from __future__ import annotations
 
