@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from privid.calculus import algebra, analysis, facts, joins, same
+from privid.calculus import algebra, analysis, bounds, facts, joins, same
 from privid.calculus.certificate import AnyRelation, Certificate, Change, Facts, Joined, Leaf, Listed, Motion, Rows
 from privid.calculus.expressions import columns_of
 from privid.calculus.functions import names
@@ -72,9 +72,9 @@ class Weakness:
     rows: bool = False
 
 
-def _query(aggs: str | list[Agg], body: str, *keys: str, depth: int = 0, is_argmax: bool = False) -> Query:
+def _query(aggs: str | list[Agg], body: str, *keys: str, depth: int = 0, is_argmax: bool = False, forms: tuple[str, ...] = ()) -> Query:
     chosen = (Agg("count"),) if aggs == "count" else tuple(aggs)
-    return Query("", keys, chosen, body, frozenset(), depth, is_argmax)  # type: ignore[arg-type]
+    return Query("", keys, chosen, body, frozenset(forms), depth, is_argmax)  # type: ignore[arg-type]
 
 
 def _sum(value: str) -> list[Agg]:
@@ -316,6 +316,11 @@ WEAKNESSES = [
              _instead(listing, "counts_rows", lambda agg, listed: names(agg.name)[1] == "count"),
              _query([Agg("count", filter="q.v IS NULL OR q.v > 5")], "FROM (VALUES ('A', 'x'), ('B', 'x'), ('C', 'x'), ('D', 'x')) "
                     "AS k(key, kind) LEFT JOIN @s1@ q ON q.plate = k.key", "k.kind"), refused=True),
+    Weakness("listed keys", "a cell that is NULL taken for one that no row of NULLs has",
+             _instead(bounds, "_check_nulls", lambda agg, listed, release, cells, right=bounds._check_nulls: right(
+                 agg, listed, release, replace(cells, trusted=()))),
+             _query("count", "FROM (VALUES ('A'), ('B'), ('C'), ('D')) AS k(key) LEFT JOIN @n1@ q ON q.plate = k.key",
+                    "1 / (extract(second FROM q.chunk) - 2)", "k.key", forms=("keys: listed",)), refused=True),
     Weakness("join", "an outer join forgotten below an inner one", _outer_forgotten,
              _query("count", "FROM (SELECT a.plate FROM (@n2@ a LEFT JOIN @s1@ b ON a.plate = b.plate) JOIN @n2@ c ON a.plate = c.plate "
                     "WHERE b.v IS NULL OR b.v > 5 GROUP BY a.plate) q", depth=1), refused=True),

@@ -44,8 +44,10 @@ class Levels(Pairings):
             keys += [found[0]] if found else []
         if kind in ("list", "type") and (kind == "list" or {"boolean", "anyenum"} & set(self.typed.reachable(cols))):
             keys.append(self._declared(cols, conditions, kind))
-        elif kind == "listed" and not keys:
+        elif kind == "listed":
             cols, body, keys = self._listing(below)
+            found = self.bin(cols) if self.chance(0.4) else None
+            keys += [found[0]] if found else []
         forms.add(f"keys: {kind}")
         number = self.rng.choice((1,) * 9 + (2,) if self.simple else (1, 1, 1, 1, 2, 3))  # one alone may change by all that is allowed
         aggs = tuple(dict.fromkeys(self.aggregate(cols, "release")[0] for _ in range(number)))

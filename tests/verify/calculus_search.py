@@ -207,6 +207,8 @@ class Searcher:
                costs: list[Step]) -> tuple[Finding | None, float]:
         """Whether the pair is covered, and how near it comes."""
         plan, loss = claim.plan, Fraction(0)
+        if "keys: listed" in query.forms:  # those of keys without a match have no cell, and are in no answer
+            one, other = ({key: row for key, row in answer.items() if key in plan.keys or None not in key} for answer in (one, other))
         if strange := {*one, *other} - set(plan.keys):
             return Finding(query, pair, Fraction(0), Fraction(0), f"a key that is not in the answer: {strange}"), 1.0
         for output, values in public(plan):
