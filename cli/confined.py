@@ -43,7 +43,7 @@ class Confined:
         view, execute = self._view(owner), self._connection.execute
         execute("DELETE FROM privid_restore.work")
         execute("INSERT INTO privid_restore.work VALUES (%s)", (statement,))
-        # by which session_user, and what the extension takes for whoever asked, is the owner, too
+        # by which session_user is the owner, too
         execute(sql.SQL("SET SESSION AUTHORIZATION {}").format(sql.Identifier(owner)))
         execute(sql.SQL("REFRESH MATERIALIZED VIEW {}").format(view))
         execute("RESET SESSION AUTHORIZATION")

@@ -30,6 +30,7 @@ typedef struct ReleaseState
 {
 	CustomScanState css;
 	List	   *release;		/* as split.c made it */
+	Oid			asker;			/* who began it; another may fetch from a cursor */
 	Tuplestorestate *answer;	/* NULL until released */
 	TupleTableSlot *stored;		/* a row of it */
 	List	   *held;			/* Relation: what it reads; open, so that nobody redefines it */
@@ -170,6 +171,22 @@ StoreAnswer(ReleaseState *state, text *answer)
 	}
 }
 
+/* The answer of the engine, asked in the name and with the rights of whoever began the release. */
+static text *
+AskAnswer(ReleaseState *state)
+{
+	EState	   *estate = state->css.ss.ps.state;
+	Oid			user;
+	int			context;
+	text	   *reply;
+
+	GetUserIdAndSecContext(&user, &context);
+	SetUserIdAndSecContext(state->asker, context | SECURITY_LOCAL_USERID_CHANGE);
+	reply = Ask('R', RequestOf(state->release, estate->es_param_list_info, estate->es_sourceText), 'a', estate->es_sourceText);
+	SetUserIdAndSecContext(user, context);	/* after an error PostgreSQL does so */
+	return reply;
+}
+
 /* Carry the release out: one request, one answer. */
 static void
 CarryOut(ReleaseState *state)
@@ -188,7 +205,7 @@ CarryOut(ReleaseState *state)
 				 errhint("Connect to the primary, where budgets are kept.")));
 	store = tuplestore_begin_heap(true, false, work_mem);
 	MemoryContextSwitchTo(work);
-	reply = Ask('R', RequestOf(state->release, estate->es_param_list_info, estate->es_sourceText), 'a', estate->es_sourceText);
+	reply = AskAnswer(state);
 	state->answer = store;
 	StoreAnswer(state, reply);
 	notice = JsonFieldString(reply, "notice");
@@ -255,6 +272,7 @@ BeginRelease(CustomScanState *node, EState *estate, int eflags)
 	ReleaseState *state = (ReleaseState *) node;
 
 	CheckPreloaded();
+	state->asker = GetUserId();
 	state->stored = ExecInitExtraTupleSlot(estate, node->ss.ss_ScanTupleSlot->tts_tupleDescriptor,
 										   &TTSOpsMinimalTuple);
 	HoldWalker((Node *) ReleaseQuery(state->release), state);

@@ -69,43 +69,45 @@ CREATE EVENT TRIGGER privid_check_definition ON ddl_command_end
   EXECUTE FUNCTION privid.check_definition();
 COMMENT ON EVENT TRIGGER privid_check_definition IS 'definitions of cameras and tables are checked when they are made';
 
+-- Who asks is the current role where a function was called, not the session's: SECURITY DEFINER code of another has none of the rights of
+-- whoever called it. A function that decides by who asks, with rights of its own, is written in this language. Only a superuser can.
+CREATE FUNCTION privid.call_handler() RETURNS language_handler AS 'MODULE_PATHNAME', 'privid_call_handler' LANGUAGE C;
+COMMENT ON FUNCTION privid.call_handler() IS 'handler of the language privid';
+REVOKE EXECUTE ON FUNCTION privid.call_handler() FROM PUBLIC;
+CREATE LANGUAGE privid HANDLER privid.call_handler VALIDATOR pg_catalog.plpgsql_validator;
+COMMENT ON LANGUAGE privid IS 'PL/pgSQL with the rights of the function''s owner, in which privid.invoker() is whoever called it';
+
+-- Not parallel safe: a worker does not know it.
+CREATE OR REPLACE FUNCTION privid.invoker() RETURNS text AS 'MODULE_PATHNAME', 'privid_invoker' LANGUAGE C STABLE PARALLEL RESTRICTED;
+COMMENT ON FUNCTION privid.invoker() IS 'who asks: the current role, and inside a function of the language privid the one that called it';
+
+CREATE OR REPLACE FUNCTION privid.is_restoring() RETURNS boolean LANGUAGE sql STABLE
+  RETURN pg_catalog.current_setting('check_function_bodies') = 'off'
+     AND (SELECT r.rolsuper FROM pg_catalog.pg_roles r WHERE r.rolname = privid.invoker()::name);
+
+DO $$
+DECLARE
+  called regprocedure;
+BEGIN
+  FOREACH called IN ARRAY '{"privid.note_share()", "privid.drop_mask(text, text)", "privid.drop_regions(text, text)"}'::regprocedure[] LOOP
+    EXECUTE replace(pg_get_functiondef(called), E' LANGUAGE plpgsql\n SECURITY DEFINER\n', E' LANGUAGE privid\n');
+    ASSERT NOT (SELECT p.prosecdef FROM pg_proc p WHERE p.oid = called), called::text;
+  END LOOP;
+END
+$$;
+
 -- EXPLAIN ANALYZE tells how many rows each step of a plan has, also those below a view, and PostgreSQL evaluates conditions there that
 -- cannot raise: whoever may read a view could count rows that it does not show. Rows that are not for everybody come from a function,
 -- whose plan nobody sees.
-CREATE FUNCTION privid.is_restricted() RETURNS boolean AS 'MODULE_PATHNAME', 'privid_is_restricted' LANGUAGE C STABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION privid.is_restricted() IS 'whether code of a table''s owner runs in a command of another role, such as VACUUM';
-
-CREATE FUNCTION privid.asker() RETURNS name LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-  IF privid.is_restricted() THEN
-    RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = 'this cannot be asked within a command of another role';
-  END IF;
-  RETURN privid.invoker()::name;
-END
-$$;
-COMMENT ON FUNCTION privid.asker() IS 'privid.invoker(), where it is he who asks: code of a table''s owner that runs in somebody else''s VACUUM has no answer';
-
--- A function in an index, run by somebody else's VACUUM, is not its caller.
-CREATE OR REPLACE FUNCTION privid.is_restoring() RETURNS boolean LANGUAGE sql STABLE
-  RETURN pg_catalog.current_setting('check_function_bodies') = 'off'
-     AND (SELECT r.rolsuper FROM pg_catalog.pg_roles r WHERE r.rolname = session_user) AND NOT privid.is_restricted();
-
-DO $$
-BEGIN
-  EXECUTE replace(pg_get_functiondef('privid.check_camera(text)'::regprocedure), 'privid.invoker()::name', 'privid.asker()');
-END
-$$;
-
 CREATE FUNCTION privid.read_failures(OUT camera text, OUT outcome text, OUT count bigint) RETURNS SETOF record
-  LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+  LANGUAGE privid STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
   RETURN QUERY
     SELECT f.camera, f.outcome, f.count
     FROM privid.program_failures f
     JOIN pg_roles o ON o.rolname = f.owner::name
-    WHERE pg_has_role(privid.asker(), o.oid, 'USAGE')
+    WHERE pg_has_role(privid.invoker()::name, o.oid, 'USAGE')
     ORDER BY f.camera, f.outcome;
 END
 $$;
@@ -117,10 +119,10 @@ ALTER VIEW privid.failures RESET (security_barrier);
 CREATE FUNCTION privid.read_releases(OUT id bigint, OUT at timestamptz, OUT who text, OUT camera text, OUT query text, OUT epsilon numeric,
   OUT mechanism text, OUT noise_scale numeric[], OUT frames int8multirange, OUT answer jsonb, OUT state text, OUT answered_at timestamptz,
   OUT duration interval, OUT canonical text, OUT outputs jsonb, OUT share text, OUT rule text) RETURNS SETOF record
-  LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+  LANGUAGE privid STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-  me name := privid.asker();
+  me name := privid.invoker();
 BEGIN
   RETURN QUERY
     SELECT l.id, l.at, l.role, c.camera, l.query, c.epsilon, l.mechanism,
@@ -148,11 +150,11 @@ ALTER VIEW privid.releases RESET (security_barrier);
 
 -- Whoever may delete rows of a table may also lock all of it.
 CREATE OR REPLACE FUNCTION privid.remove(name text) RETURNS void
-  LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+  LANGUAGE privid VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 BEGIN
-  DELETE FROM privid.executable_store s WHERE s.owner = privid.asker() AND s.name = name;
+  DELETE FROM privid.executable_store s WHERE s.owner = privid.invoker()::name AND s.name = name;
   IF NOT FOUND THEN
     RAISE EXCEPTION USING ERRCODE = 'PV008', MESSAGE = format('executable "%s" does not exist', name),
       HINT = 'The view privid.executables shows yours.';
@@ -160,11 +162,11 @@ BEGIN
 END
 $$;
 CREATE OR REPLACE FUNCTION privid.detach(executable text, name text) RETURNS void
-  LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+  LANGUAGE privid VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 BEGIN
-  DELETE FROM privid.attachment_store s WHERE s.owner = privid.asker() AND s.executable = executable AND s.name = name;
+  DELETE FROM privid.attachment_store s WHERE s.owner = privid.invoker()::name AND s.executable = executable AND s.name = name;
   IF NOT FOUND THEN
     RAISE EXCEPTION USING ERRCODE = 'PV008', MESSAGE = format('executable "%s" has no file "%s"', executable, name),
       HINT = 'The view privid.attachments shows yours.';
@@ -206,7 +208,7 @@ END
 $$;
 
 -- DROP OWNED of somebody without a camera changes no camera, and must not hold the chain against those who do.
-CREATE OR REPLACE FUNCTION privid.note_definitions() RETURNS event_trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+CREATE OR REPLACE FUNCTION privid.note_definitions() RETURNS event_trigger LANGUAGE privid SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
   -- A superuser who only pretends to restore is found out at the next occasion.
@@ -283,7 +285,7 @@ COMMENT ON FUNCTION privid.check_pieces(text, text, text, integer, text) IS 'ref
 DROP FUNCTION privid.create_mask(text, text, polygon[], text, integer, bytea);
 CREATE FUNCTION privid.create_mask(camera text, name text, shapes polygon[] DEFAULT '{}', rho text DEFAULT NULL, pieces integer DEFAULT 1,
                                    image bytea DEFAULT NULL, visible text DEFAULT NULL) RETURNS text
-  LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+  LANGUAGE privid VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
@@ -356,7 +358,7 @@ CREATE FUNCTION privid.create_regions(camera text, name text, regions jsonb, bou
                                       rho text DEFAULT NULL, pieces integer DEFAULT 1, visible text DEFAULT NULL,
                                       cells jsonb DEFAULT NULL)
   RETURNS integer
-  LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+  LANGUAGE privid VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE

@@ -157,17 +157,21 @@ def test_an_owner_cannot_write_past_the_functions(campus: Database) -> None:
             campus.rows(statement, user="olga")
 
 
-def test_a_function_of_the_owner_gives_nobody_else_the_right(campus: Database) -> None:
-    """The one who asks counts, also inside a function that runs as the owner."""
-    campus.rows("GRANT CREATE ON SCHEMA public TO olga")
+def test_a_function_has_the_right_if_its_owner_does_whoever_calls_it(campus: Database) -> None:
+    """As with privid.grant_budget and ALTER SERVER, and with any function that is SECURITY DEFINER."""
+    campus.rows("GRANT CREATE ON SCHEMA public TO ana, olga")
     campus.rows("""CREATE FUNCTION public.lend() RETURNS text SECURITY DEFINER LANGUAGE sql
                    AS $$ SELECT privid.create_mask('campus', 'lent', '{"((0,0),(9,0),(9,9))"}', '0s') $$""", user="olga")
+    campus.rows("""CREATE FUNCTION public.take() RETURNS void SECURITY DEFINER LANGUAGE sql
+                   AS $$ SELECT privid.drop_mask('campus', 'lent') $$""", user="ana")
     try:
-        with pytest.raises(errors.InsufficientPrivilege, match='must be owner of camera "campus"'):
-            campus.rows("SELECT public.lend()", user="ana")
+        with pytest.raises(errors.InsufficientPrivilege):
+            campus.rows("SELECT public.take()", user="olga")
+        campus.rows("SELECT public.lend()", user="ana")
+        assert campus.rows("SELECT created_by FROM privid.mask_store WHERE name = 'lent'") == [("olga",)]
     finally:
-        campus.rows("DROP FUNCTION public.lend()")
-        campus.rows("REVOKE CREATE ON SCHEMA public FROM olga")
+        campus.rows("DROP FUNCTION public.lend(), public.take()")
+        campus.rows("REVOKE CREATE ON SCHEMA public FROM ana, olga")
 
 
 @pytest.mark.parametrize(("arguments", "sqlstate", "words"), [

@@ -47,7 +47,7 @@ def test_an_owner_puts_no_mask_on_a_camera_of_another(stack: RunningStack, mallo
     name = unique("borrowed")
     stack.camera(name, "levels.mp4", rho="1s")
     said = spring(stack, mallory, f"PERFORM privid.create_mask('{name}', 'none', '{SHAPES}'::polygon[], '0s')")
-    assert said == {"this cannot be asked within a command of another role"}
+    assert said == {f'must be owner of camera "{name}"'}
     assert stack.run("SELECT count(*) FROM privid.masks WHERE camera = %s", name) == [(0,)]
 
 
