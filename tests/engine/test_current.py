@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from privid.engine.current import Stated
+from privid.errors import OutOfDate
 from tests.engine.client import Refused
 from tests.engine.conftest import House
 
@@ -42,6 +44,36 @@ def test_a_camera_by_a_name_or_of_an_owner_that_it_had_before_is_refused(house: 
     assert ask(house, kind, other_server(request, name="campus")) == "40001"
     assert ask(house, kind, other_server(request, owner="oscar")) == "40001"
     assert ask(house, kind, {**request, "role": "ben"}) == "40001"
+
+
+def two_versions(house: House, older: dict[str, str], **changes: Any) -> list[dict[str, Any]]:
+    """Requests of two tables on one camera, each of which takes it for what it is in one place, and for what it was in the other."""
+    now = house.table(house.video(LEVELS), server={"rho": "1s", "epsilon": "1"})
+    server = now["server"]
+    was = {**now, "oid": 3, "server": {**server, "options": {**server["options"], **older}, **changes}}
+    request = house.request(now)
+    assert ask(house, "X", {**request, "tables": [now, {**now, "oid": 3}]}) == "00000"
+    return [{**request, "tables": tables} for tables in ([was, now], [now, was], [now, was, now], [was, now, was])]
+
+
+VERSIONS: list[tuple[dict[str, str], dict[str, Any]]] = [
+    ({"rho": "0s"}, {}), ({"epsilon": "1000"}, {}), ({"warm": "off"}, {}), ({}, {"owner": "oscar"}), ({}, {"name": "campus"}),
+    ({"rho": "0s"}, {"oid": 4})]
+
+
+@pytest.mark.parametrize(("older", "changes"), VERSIONS)
+def test_every_version_of_a_camera_that_a_request_states_is_compared(house: House, older: dict[str, str], changes: dict[str, Any]) -> None:
+    for request in two_versions(house, older, **changes):
+        if "oid" in changes:
+            request["readers"] = [*request["readers"], {**request["readers"][0], "server": changes["oid"]}]
+        assert {kind: ask(house, kind, request) for kind in "XR"} == dict.fromkeys("XR", "40001")
+        with house.database.connect() as charging, pytest.raises(OutOfDate):
+            Stated(request).confirm(charging)
+
+
+def test_every_version_is_compared_before_raw_rows_are_read(house: House) -> None:
+    for request in two_versions(house, {"source": "other.mp4"}):
+        assert ask(house, "W", {**request, **house.asked_by("olga", request["tables"][0])}) == "40001"
 
 
 def test_who_has_lost_the_right_to_use_a_camera_is_refused(house: House) -> None:
