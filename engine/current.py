@@ -6,8 +6,7 @@ believed only where what is committed says the same: when a request comes, and a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from privid.errors import OutOfDate, PermissionDenied
 from privid.ledger import Connection
@@ -28,8 +27,7 @@ _IS_OWNER = """
     FROM pg_roles r, pg_foreign_server s WHERE r.oid = %s::oid AND s.oid = %s::oid"""
 
 
-@dataclass(frozen=True)
-class _Server:
+class _Server(NamedTuple):
     oid: int
     name: str
     owner: str
@@ -51,13 +49,13 @@ class Stated:
         if _one(conn, _ROLE, self._role[0]) != (self._role[1],):
             raise _out_of_date(f'role "{self._role[1]}"')
         rows = conn.execute(_CAMERAS.encode(), ([server.oid for server in self._servers],)).fetchall()
-        committed = {server.oid: server for server in (_Server(*row) for row in rows)}
+        committed = {row[0]: row for row in rows}
         for server in self._servers:
             if committed.get(server.oid) != server:
                 raise _out_of_date(f'camera "{server.name}"')
         for role, oid in self._readers:
             if _one(conn, _IS_OWNER if raw else _MAY_USE, role, oid) != (True,):
-                raise PermissionDenied(f"permission denied for foreign server {committed[oid].name}")
+                raise PermissionDenied(f"permission denied for foreign server {committed[oid][1]}")
 
 
 def _out_of_date(what: str) -> OutOfDate:

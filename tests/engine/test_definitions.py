@@ -52,8 +52,12 @@ def with_column(**column: Any) -> dict[str, Any]:
 
 def test_all_tables_of_a_request_see_a_video_at_one_moment() -> None:
     frames = itertools.count(200)
-    growing = Sources(lambda source, fps: Footage((VideoFile(source, "aa", 0, next(frames)),), Fraction(10), 64, 48), make_grid, find_executable)
-    judge, request = Judge(growing, cast(Room, None)), {"tables": [TABLE, changed(TABLE, chunk="2s")]}
+
+    def growing(source: str, fps: Fraction | None) -> Footage:
+        return Footage((VideoFile(source, "aa", 0, next(frames)),), Fraction(10), 64, 48)
+
+    judge = Judge(Sources(growing, make_grid, find_executable), cast(Room, None))
+    request = {"tables": [TABLE, changed(TABLE, chunk="2s")]}
     first, second = judge.tables(request)
     assert first.camera == second.camera
     assert judge.tables(request)[0].camera != first.camera, "the next request looks again"
