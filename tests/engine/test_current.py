@@ -95,12 +95,16 @@ def test_raw_rows_are_for_whoever_owns_the_camera_now(house: House) -> None:
     assert ask(house, "W", other_server(request, owner="oscar")) == "42501"
 
 
-def meanwhile(house: House, request: dict[str, Any], change: str) -> bytes:
+#: what a release waits for: the account that it is charged to, and the answers that were given before
+ACCOUNT, ANSWERS = "SELECT FROM privid.recordings FOR UPDATE", "LOCK TABLE privid.release_log"
+
+
+def meanwhile(house: House, request: dict[str, Any], change: str, held: str = ACCOUNT) -> bytes:
     """What a release is told for which a change waits in the way of its charge, and is committed before it is charged."""
     assert ask(house, "X", request) == "00000"
     with house.database.connect() as other, house.engine.connect() as client:
         with other.transaction():
-            other.execute("SELECT FROM privid.recordings FOR UPDATE")
+            other.execute(held.encode())
             client.send("R", request)
             waiting = "SELECT 1 FROM pg_stat_activity WHERE usename = 'privid_engine' AND wait_event_type = 'Lock'"
             for _ in range(1000):
@@ -108,7 +112,7 @@ def meanwhile(house: House, request: dict[str, Any], change: str) -> bytes:
                     break
                 other.execute("SELECT pg_sleep(0.01)")
             else:
-                pytest.fail("the engine does not wait for the account")
+                pytest.fail("the engine does not wait")
             other.execute(change.encode())
         kind, body = client.receive()
     assert kind == "E", body
@@ -120,6 +124,15 @@ def test_a_policy_that_changes_between_judging_and_charging_is_seen(house: House
     request = house.request(house.table(house.video(LEVELS), server={"rho": "1s"}), query="changed meanwhile")
     name = request["tables"][0]["server"]["name"]
     assert b'"40001"' in meanwhile(house, request, f"ALTER SERVER \"{name}\" OPTIONS (SET epsilon '0.5')")
+
+
+@pytest.mark.parametrize(("change", "state"), [("ALTER SERVER \"{}\" OPTIONS (SET epsilon '0.5')", b'"40001"'),
+                                               ('REVOKE USAGE ON FOREIGN SERVER "{}" FROM ana', b'"42501"')])
+def test_what_changes_before_an_answer_is_given_again_is_seen(house: House, change: str, state: bytes) -> None:
+    request = house.request(house.table(house.video(LEVELS), server={"rho": "1s"}), reuse=True)
+    assert ask(house, "R", request) == "00000"
+    name = request["tables"][0]["server"]["name"]
+    assert state in meanwhile(house, {**request, "query": "again meanwhile"}, change.format(name), ANSWERS)
 
 
 def test_a_mask_that_is_withdrawn_between_judging_and_charging_is_seen(house: House) -> None:
