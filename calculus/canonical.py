@@ -1,7 +1,7 @@
 """The text of a release without what does not matter: equal text, equal release.
 
 In it: the executable by content, the policy, the chunks that are read, the columns that the executable fills (it knows them by
-name), every expression in its normal form (normal.py), and, where a moment is used or a LIMIT orders rows by what they print, the
+name), every expression in its normal form (normal.py), and, where a moment is used or made or a LIMIT orders rows by what they print, the
 settings on which text forms depend.
 Not in it: conditions on trusted columns that chose the chunks, aliases, positions, object numbers, the statement's own text; nor epsilon,
 noise and the files that chunks come from, which the engine adds to what it compares (engine/identity.py).
@@ -25,8 +25,8 @@ __all__ = ["canonical", "form_of_aggregate", "form_of_conditions", "form_of_expr
 #: changes whenever a rule changes what the same text releases
 EDITION = 3
 _SETTINGS = ("TimeZone", "DateStyle", "IntervalStyle")
-#: types whose text form depends on them
-_SETTINGS_TYPES = {"timestamptz", "timestamp", "date", "time", "interval"}
+#: types whose text form depends on them, or what is made of them; nothing else does without a value of one of them in between
+_SETTINGS_TYPES = {"timestamptz", "timestamp", "date", "time", "timetz", "interval"}
 
 
 def canonical(relation: Any, group: Sequence[Expr], aggs: Sequence[Aggregate], answer: Mapping[str, Any],
@@ -38,14 +38,17 @@ def canonical(relation: Any, group: Sequence[Expr], aggs: Sequence[Aggregate], a
 
 
 def _prints(form: Any) -> bool:
-    """Does some expression use a value whose text depends on the session's settings? LIMIT puts all columns in order by their texts."""
-    if isinstance(form, list):
-        if form[:1] == ["limit"]:
+    """Does the value of some expression, or of a part of one, depend on the session's settings, or its text? LIMIT puts all columns in
+    order by their texts."""
+    match form:
+        case ["limit", *_]:
             return True
-        if len(form) == 3 and form[0] in ("Col", "Const") and isinstance(form[1], list):
-            return form[1][0] in _SETTINGS_TYPES
-        return any(_prints(part) for part in form)
-    return False
+        case [str(), [str() as type_, *_], list()] if type_ in _SETTINGS_TYPES:  # normal.form_of: any expression
+            return True
+        case list():
+            return any(map(_prints, form))
+        case _:
+            return False
 
 
 def _form_of_table(table: Table) -> dict[str, Any]:

@@ -6,8 +6,7 @@ believed only where what is committed says the same: when a request comes, and a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from privid.errors import OutOfDate, PermissionDenied
 from privid.ledger import Connection
@@ -17,18 +16,18 @@ from .wire import Malformed
 __all__ = ["Stated"]
 
 _ROLE = "SELECT rolname::text FROM pg_roles WHERE oid = %s::oid"
-_CAMERA = """
-    SELECT s.srvname::text, pg_get_userbyid(s.srvowner)::text,
+#: all of them as they are at one moment
+_CAMERAS = """
+    SELECT s.oid::int8, s.srvname::text, pg_get_userbyid(s.srvowner)::text,
            (SELECT coalesce(jsonb_object_agg(o.option_name, o.option_value), '{}') FROM pg_options_to_table(s.srvoptions) o)
-    FROM pg_foreign_server s WHERE s.oid = %s::oid"""
+    FROM pg_foreign_server s WHERE s.oid = ANY (%s::oid[])"""
 _MAY_USE = "SELECT has_server_privilege(%s::oid, %s::oid, 'USAGE')"
 _IS_OWNER = """
     SELECT r.rolsuper OR pg_has_role(r.oid, s.srvowner, 'USAGE')
     FROM pg_roles r, pg_foreign_server s WHERE r.oid = %s::oid AND s.oid = %s::oid"""
 
 
-@dataclass(frozen=True)
-class _Server:
+class _Server(NamedTuple):
     oid: int
     name: str
     owner: str
@@ -36,25 +35,27 @@ class _Server:
 
 
 class Stated:
-    """What one request says."""
+    """What one request says. It speaks of a camera with each table; whatever it says anywhere must be so."""
 
     def __init__(self, request: dict[str, Any]) -> None:
         self._role = (_number(request, "role_oid"), request.get("role"))
-        self._servers = {server.oid: server for server in map(_server, _objects(request, "tables"))}
+        self._servers = [_server(table) for table in _objects(request, "tables")]
         self._readers = {(_number(reader, "role"), _number(reader, "server")) for reader in _objects(request, "readers")}
-        if {server for _, server in self._readers} != self._servers.keys():
+        if {server for _, server in self._readers} != {server.oid for server in self._servers}:
             raise Malformed("readers are not those of the tables")
 
     def confirm(self, conn: Connection, *, raw: bool = False) -> None:
         """Refuses what is not so, or not any more. `raw`: who reads must be the owners."""
         if _one(conn, _ROLE, self._role[0]) != (self._role[1],):
             raise _out_of_date(f'role "{self._role[1]}"')
-        for server in self._servers.values():
-            if _one(conn, _CAMERA, server.oid) != (server.name, server.owner, server.options):
+        rows = conn.execute(_CAMERAS.encode(), ([server.oid for server in self._servers],)).fetchall()
+        committed = {row[0]: row for row in rows}
+        for server in self._servers:
+            if committed.get(server.oid) != server:
                 raise _out_of_date(f'camera "{server.name}"')
-        for role, server_oid in self._readers:
-            if _one(conn, _IS_OWNER if raw else _MAY_USE, role, server_oid) != (True,):
-                raise PermissionDenied(f"permission denied for foreign server {self._servers[server_oid].name}")
+        for role, oid in self._readers:
+            if _one(conn, _IS_OWNER if raw else _MAY_USE, role, oid) != (True,):
+                raise PermissionDenied(f"permission denied for foreign server {committed[oid][1]}")
 
 
 def _out_of_date(what: str) -> OutOfDate:

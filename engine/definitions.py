@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 from typing import Any, Protocol
 
 from privid.errors import ExecutableInvalid, InvalidValue, SandboxFailed
@@ -58,6 +59,10 @@ class Sources:
         self.make_grid = make_grid
         self.find_executable = find_executable
         self.scenes = scenes
+
+    def at_once(self) -> Sources:
+        """The same for one request, which looks at each video and each executable once: all its tables see the same."""
+        return Sources(cache(self.open_footage), self.make_grid, cache(self.find_executable), self.scenes)
 
 
 def make_camera(server: dict[str, Any], sources: Sources) -> Camera:

@@ -113,7 +113,8 @@ class Judge:
         given = request.get("tables")
         if not isinstance(given, list) or not all(isinstance(table, dict) for table in given):
             raise Malformed("request without tables")
-        return [make_table(table, index, self._sources) for index, table in enumerate(given)]
+        sources = self._sources.at_once()
+        return [make_table(table, index, sources) for index, table in enumerate(given)]
 
 
 def _check_budget(plan: Plan, shown: str, epsilon: Fraction) -> None:

@@ -117,7 +117,7 @@ class Desk:
         return stated
 
     def _confirm(self, stated: Stated, judged: Judged, conn: Connection) -> None:
-        """In the transaction that charges: whether all that was judged is still so."""
+        """In the transaction that charges, or before an answer is given again: whether all that was judged is still so."""
         stated.confirm(conn)
         self._scenes.confirm(conn, judged.tables)
 
@@ -186,6 +186,8 @@ class Desk:
         key = reuse_key(plan, reads)
         stored = self._ledger.find_answer(key) if request.get("reuse") is True else None
         if stored is not None and (again := in_order(plan, stored.rows)) is not None:
+            with self._ledger.pool.connection() as conn:
+                self._confirm(stated, judged, conn)
             self._log.write("release reused", release=stored.release)
             return Answer(again, f"reused the answer of release {stored.release}, at no charge", True)
         self._obstacle.check()  # before the charge: what is not there computes nothing

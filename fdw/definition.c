@@ -30,6 +30,7 @@ CheckOne(Oid catalog, Oid object)
 			   *notices;
 	char	   *notice;
 	bool		server = catalog == ForeignServerRelationId;
+	Cameras		said = {0};
 
 	if (server ? !IsPrividServer(GetForeignServer(object)) : !IsPrividTable(object))
 		return;
@@ -42,7 +43,7 @@ CheckOne(Oid catalog, Oid object)
 	else
 	{
 		AppendJsonKey(&out, "table");
-		AppendTable(&out, object);
+		AppendTable(&out, object, &said);
 	}
 	/* as privid.is_restoring(): the masks of a dump come after its tables */
 	if (!check_function_bodies && superuser())

@@ -7,11 +7,13 @@
 #include "access/table.h"
 #include "catalog/pg_type.h"
 #include "catalog/pg_cast.h"
+#include "catalog/pg_depend.h"
 #include "catalog/pg_enum.h"
 #include "catalog/pg_inherits.h"
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "catalog/indexing.h"
+#include "catalog/objectaddress.h"
 #include "commands/defrem.h"
 #include "foreign/fdwapi.h"
 #include "miscadmin.h"
@@ -101,6 +103,28 @@ AppendServer(StringInfo out, Oid serverid)
 	appendStringInfoChar(out, '}');
 }
 
+/* The same, in the same words for every table of a camera, whatever is heard of it between the first and the last. */
+static void
+AppendCamera(StringInfo out, Oid serverid, Cameras *said)
+{
+	ListCell   *oid,
+			   *text;
+	StringInfoData words;
+
+	AppendJsonKey(out, NULL);
+	forboth(oid, said->servers, text, said->words)
+		if (lfirst_oid(oid) == serverid)
+		{
+			appendStringInfoString(out, lfirst(text));
+			return;
+		}
+	initStringInfo(&words);
+	AppendServer(&words, serverid);
+	appendStringInfoString(out, words.data);
+	said->servers = lappend_oid(said->servers, serverid);
+	said->words = lappend(said->words, words.data);
+}
+
 /* {"role", "server"}: who reads what; the engine looks up whether that may be. */
 void
 AppendReader(StringInfo out, Oid role, Oid serverid)
@@ -112,25 +136,50 @@ AppendReader(StringInfo out, Oid role, Oid serverid)
 	appendStringInfoChar(out, '}');
 }
 
-/* Refuse an enum with a cast: PostgreSQL would call it, with the rights of whoever asks, where a text is compared with a column. */
-void
-CheckCasts(Oid enumtype)
+/* The error of an enum with a cast, unless it is gone. */
+static void
+RefuseCast(Oid enumtype, Oid castid)
 {
 	Relation	rel = table_open(CastRelationId, AccessShareLock);
-	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
-	HeapTuple	tuple;
+	HeapTuple	tuple = get_catalog_object_by_oid(rel, Anum_pg_cast_oid, castid);
 
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	if (HeapTupleIsValid(tuple))
 	{
 		Form_pg_cast cast = (Form_pg_cast) GETSTRUCT(tuple);
 
-		if (cast->castsource == enumtype || cast->casttarget == enumtype)
-			ereport(ERROR,
-					(errcode(ERRCODE_PRIVID_NO_RULE),
-					 errmsg("type %s of a column cannot have casts of its own", format_type_be(enumtype)),
-					 errdetail("A cast is code of whoever made it, and would run with the rights of whoever asks."),
-					 errhint("DROP CAST (%s AS %s); every enum is shown as text without it.",
-							 format_type_be(cast->castsource), format_type_be(cast->casttarget))));
+		ereport(ERROR,
+				(errcode(ERRCODE_PRIVID_NO_RULE),
+				 errmsg("type %s of a column cannot have casts of its own", format_type_be(enumtype)),
+				 errdetail("A cast is code of whoever made it, and would run with the rights of whoever asks."),
+				 errhint("DROP CAST (%s AS %s); every enum is shown as text without it.",
+						 format_type_be(cast->castsource), format_type_be(cast->casttarget))));
+	}
+	table_close(rel, AccessShareLock);
+}
+
+/*
+ * Refuse an enum with a cast: PostgreSQL would call it, with the rights of
+ * whoever asks, where a text is compared with a column. A cast depends on both
+ * its types, and of a type's dependents there is an index: casts between
+ * others' types cost nothing here.
+ */
+void
+CheckCasts(Oid enumtype)
+{
+	Relation	rel = table_open(DependRelationId, AccessShareLock);
+	ScanKeyData keys[2];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&keys[0], Anum_pg_depend_refclassid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(TypeRelationId));
+	ScanKeyInit(&keys[1], Anum_pg_depend_refobjid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(enumtype));
+	scan = systable_beginscan(rel, DependReferenceIndexId, true, NULL, lengthof(keys), keys);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_depend dependent = (Form_pg_depend) GETSTRUCT(tuple);
+
+		if (dependent->classid == CastRelationId)
+			RefuseCast(enumtype, dependent->objid);
 	}
 	systable_endscan(scan);
 	table_close(rel, AccessShareLock);
@@ -232,9 +281,9 @@ AppendColumn(StringInfo out, Relation rel, Form_pg_attribute att)
 	appendStringInfoChar(out, '}');
 }
 
-/* {...}: a foreign table with its camera */
+/* {...}: a foreign table with its camera, in the words in which it was described before */
 void
-AppendTable(StringInfo out, Oid relid)
+AppendTable(StringInfo out, Oid relid, Cameras *said)
 {
 	Relation	rel = table_open(relid, AccessShareLock);
 	ForeignTable *table = GetForeignTable(relid);
@@ -245,7 +294,7 @@ AppendTable(StringInfo out, Oid relid)
 	AppendJsonString(out, "name", RelationGetRelationName(rel));
 	AppendJsonInt(out, "oid", relid);
 	AppendJsonString(out, "owner", GetUserNameFromId(rel->rd_rel->relowner, false));
-	AppendServer(out, table->serverid);
+	AppendCamera(out, table->serverid, said);
 	AppendOptions(out, table->options);
 	AppendJsonKey(out, "columns");
 	appendStringInfoChar(out, '[');

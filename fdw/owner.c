@@ -42,13 +42,14 @@ void
 AppendScan(StringInfo out, Oid relid, RowStream *stream)
 {
 	StringInfoData ask;
+	Cameras		said = {0};
 
 	AcceptInvalidationMessages();
 	initStringInfo(&ask);
 	appendStringInfoChar(&ask, '{');
 	AppendJsonKey(&ask, "tables");
 	appendStringInfoChar(&ask, '[');
-	AppendTable(&ask, relid);
+	AppendTable(&ask, relid, &said);
 	appendStringInfoChar(&ask, ']');
 	AppendJsonString(&ask, "role", GetUserNameFromId(GetUserId(), false));
 	AppendJsonInt(&ask, "role_oid", GetUserId());

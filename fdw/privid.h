@@ -41,13 +41,19 @@ extern const char *ShortTypeName(Oid type);
 extern Oid	ReleaseFunction(void);
 
 /* describe.c: tables and servers as the engine sees them */
+typedef struct Cameras
+{
+	List	   *servers;		/* those that a request has described */
+	List	   *words;			/* in which it did so */
+} Cameras;
+
 extern bool IsPrividTable(Oid relid);
 extern bool IsPrividEntry(RangeTblEntry *rte);
 extern bool IsPrividServer(ForeignServer *server);
 extern bool HasFamily(Oid relid);
 extern void AppendServer(StringInfo out, Oid serverid);
 extern void AppendReader(StringInfo out, Oid role, Oid serverid);
-extern void AppendTable(StringInfo out, Oid relid);
+extern void AppendTable(StringInfo out, Oid relid, Cameras *said);
 extern void AppendLabels(StringInfo out, Oid enumtype);
 extern void AppendSettings(StringInfo out);
 

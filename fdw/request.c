@@ -86,16 +86,18 @@ NameOfRange(void)
 	return OidIsValid(funcid) && IsOurs(funcid) ? "range" : "privid.range";
 }
 
-/* Who asks, with what, for what; the last member and its value are given. */
+/* Who asks, with what, for what; the last member and its value are given. Reading public rows for it took its time. */
 static char *
 Envelope(Writer *w, const char *member)
 {
 	StringInfoData out;
+	Cameras		said = {0};
 	ListCell   *lc;
 	char	   *epsilon = DatumGetCString(DirectFunctionCall1(numeric_out,
 															  DirectFunctionCall1(float8_numeric,
 																				  Float8GetDatum(privid_epsilon))));
 
+	AcceptInvalidationMessages();
 	initStringInfo(&out);
 	appendStringInfoChar(&out, '{');
 	AppendJsonString(&out, "role", GetUserNameFromId(GetUserId(), false));
@@ -112,7 +114,7 @@ Envelope(Writer *w, const char *member)
 	foreach(lc, w->tables)
 	{
 		AppendJsonKey(&out, NULL);
-		AppendTable(&out, lfirst_oid(lc));
+		AppendTable(&out, lfirst_oid(lc), &said);
 	}
 	appendStringInfoChar(&out, ']');
 	AppendJsonKey(&out, "readers");

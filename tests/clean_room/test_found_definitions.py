@@ -37,6 +37,28 @@ def client(stack: RunningStack, program: str, *arguments: str, script: str = "")
     return done.stdout + done.stderr
 
 
+# ------------------------------------------------------------------ casts
+
+
+@pytest.mark.parametrize("cast", ["{0} AS other_{0}", "other_{0} AS {0}", "{0} AS text", "text AS {0}"])
+def test_an_enum_with_a_cast_in_either_direction_is_refused_until_it_is_dropped(
+    pair: Pair, unique: Callable[[str], str], cast: str
+) -> None:
+    name = unique("casted")
+    pair.stack.run(f"CREATE TYPE {name} AS ENUM ('a'); CREATE TYPE other_{name} AS ENUM ('a')")
+    pair.stack.run(
+        f"CREATE FOREIGN TABLE {name}_t (chunk timestamptz, kind {name} DEFAULT 'a') "
+        f"SERVER event_a OPTIONS ({OPTION_LIST})"
+    )
+    pair.stack.run(f"EXPLAIN SELECT count(*) FROM {name}_t")
+    pair.stack.run(f"CREATE CAST ({cast.format(name)}) WITH INOUT")
+    with pytest.raises(psycopg.Error, match="cannot have casts of its own") as caught:
+        pair.stack.run(f"EXPLAIN SELECT count(*) FROM {name}_t")
+    hint = caught.value.diag.message_hint or ""
+    pair.stack.run(hint.partition(";")[0])
+    pair.stack.run(f"EXPLAIN SELECT count(*) FROM {name}_t")
+
+
 # ------------------------------------------------------------------ defaults
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from datetime import datetime
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from privid.engine.definitions import Sources, make_camera, make_table
+from privid.engine.judge import Judge
 from privid.errors import ExecutableInvalid, InvalidValue, PrividError
 from privid.model import Executable, Footage, Mask, Region, Regions, VideoFile
+from privid.room.room import Room
 from privid.video import make_grid
 
 SERVER: dict[str, Any] = {"name": "campus", "owner": "olga", "options": {
@@ -45,6 +48,19 @@ def changed(holder: dict[str, Any], **options: str | None) -> dict[str, Any]:
 
 def with_column(**column: Any) -> dict[str, Any]:
     return {**TABLE, "columns": [*TABLE["columns"], {"name": "x", "attno": 9, **column}]}
+
+
+def test_all_tables_of_a_request_see_a_video_at_one_moment() -> None:
+    frames = itertools.count(200)
+
+    def growing(source: str, fps: Fraction | None) -> Footage:
+        return Footage((VideoFile(source, "aa", 0, next(frames)),), Fraction(10), 64, 48)
+
+    judge = Judge(Sources(growing, make_grid, find_executable), cast(Room, None))
+    request = {"tables": [TABLE, changed(TABLE, chunk="2s")]}
+    first, second = judge.tables(request)
+    assert first.camera == second.camera
+    assert judge.tables(request)[0].camera != first.camera, "the next request looks again"
 
 
 def test_a_definition_becomes_a_camera_and_a_table() -> None:
