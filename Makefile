@@ -17,9 +17,9 @@ setup: runtime
 demo: setup
 	@$(PYTHON) -m privid.cli.demo
 
-# three at a time, on two cores too: much of a test is waiting, for slots of the timetable and for the end of an allowance
+# two at a time: much of a test is waiting for slots of the timetable, but a third stack would make the rooms of two late
 test: lint
-	@$(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	@$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # what takes longer than a change can wait for: every program in tests/verify
 verify: setup

@@ -195,7 +195,7 @@ def test_what_a_mechanism_collects_of_float8_and_of_whole_numbers() -> None:
                                               Collected(1, Collect.SUM, "0", "9")))
     assert written.query.startswith(
         'SELECT room.total_sum(s.a1) AS v1, pg_catalog."sum"(pg_catalog."numeric"(s.a1)) AS v2, '
-        'pg_catalog."sum"(room.total_mul(pg_catalog."numeric"(s.a2), pg_catalog."numeric"(s.a2))) AS v3, '
+        'pg_catalog."sum"((pg_catalog."numeric"(s.a2) OPERATOR(pg_catalog.*) pg_catalog."numeric"(s.a2))) AS v3, '
         "pg_catalog.\"sum\"(room.\"range\"(pg_catalog.\"float8\"(s.a2), '0'::pg_catalog.float8, '9'::pg_catalog.float8)) AS v4 "
         "FROM "), written
 

@@ -74,7 +74,7 @@ class Found:
 # Checks that can be taken out
 
 
-def _looks_up_anything(self: Values, expr: Any, subject: Any) -> bool:
+def _looks_up_anything(self: Values, expr: Any) -> bool:
     return "=(" in expr.fn or "<>(" in expr.fn
 
 
