@@ -93,6 +93,13 @@ class Board:
         self._queues[lane] = deque((*before, *shared))
         self.timetable.free_at[lane] = moment
 
+    def load(self, lane: int) -> tuple[int, list[int]]:
+        """When the slot that runs there ends, and how long those of each job that wait take."""
+        jobs: dict[Job, int] = {}
+        for slot in self._queues[lane]:
+            jobs[slot.job] = jobs.get(slot.job, 0) + slot.place.pitch
+        return max((slot.place.end for slot in self.running[lane] if not slot.over), default=0), list(jobs.values())
+
     def close(self, slot: Slot, state: State) -> None:
         """A slot is over: done, failed or given up."""
         slot.state = state

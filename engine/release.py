@@ -148,13 +148,10 @@ class Desk:
         left = min((self._ledger.remaining(claim.camera, claim.spans, claim.uses, role) for claim in claims), default=None)
         cancel.check()
         reads, allowance = self._reads(request, judged) if plan.reads else ([], judged.allowance)
-        slots, now = 0, time.monotonic_ns()
-        end = now
-        for read in reads:
-            cancel.check()
-            count, over = self._runner.forecast(read.wider.table, read.kept)
-            slots, end = slots + count, max(end, over)
-        seconds = Fraction(end - now, NANO) + allowance
+        now = time.monotonic_ns()
+        slots, end = self._runner.forecast([(read.wider.table, read.kept) for read in reads])
+        cancel.check()
+        seconds = Fraction(max(0, end - now), NANO) + allowance
         shown, lines = calculus.explain(plan, frames_charged=frames, budget_remaining=left, slots=slots, seconds=seconds,
                                         allowance=allowance)
         key = reuse_key(plan, reads)

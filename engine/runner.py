@@ -61,8 +61,6 @@ LONG_BOOT = 4 * NANO
 LEAD = NANO // 2
 LONGEST_ALLOWANCE = 5 * NANO
 PIXELS_PER_SECOND = 100_000_000
-#: slots of a forecast that are placed one by one
-PLACES = 10_000
 #: entries that have left the cache, whose rows are dropped with each output that is read
 _DROPPED = 4
 PROGRAM, FILES, WHOLE = "program", "files", "whole"
@@ -146,21 +144,34 @@ class Runner:
             return 0
         return (broods(-(-slots // len(self._lanes)), self.pitch(table) / NANO) - 1) * self._import(table)
 
-    def forecast(self, table: Table, stretches: Sequence[Stretch]) -> tuple[int, int]:
-        """Slots that these runs would take now, and when the last would end. Runs and reserves nothing."""
+    def forecast(self, wanted: Sequence[tuple[Table, Sequence[Stretch]]]) -> tuple[int, int]:
+        """Slots that these runs of tables would take now, and when the last rows would be there. Runs and reserves nothing."""
+        now, read, slots = time.monotonic_ns(), 0, 0
+        work, begin = list[int](), now  # of each table in each lane
+        for table, stretches in wanted:
+            count, shared = self._missing(stretches)
+            read = max(read, self._board.unread.read_by(shared))
+            if count:
+                slots += count
+                work.append(-(-count // len(self._lanes)) * self.pitch(table) + self._intermissions(table, count))
+                begin = max(begin, now + self.lead(table, count))
+                read = max(read, begin + reading_time(table))
+        if not work:
+            return 0, max(now, read)
+        with self._board.lock:
+            others = [self._board.load(lane) for lane in range(len(self._lanes))]
+        # jobs take turns: until the longest of these is done, each other one has as much time as it, or all that it needs
+        end = max(max(begin, free) + sum(work) + sum(min(left, max(work)) for left in jobs) for free, jobs in others)
+        return slots, max(read, end + max(reading_time(table) for table, _ in wanted))
+
+    def _missing(self, stretches: Sequence[Stretch]) -> tuple[int, list[Slot]]:
+        """How many of these runs are neither kept nor under way, and the slots of those that are under way."""
         known, wanted, board = self._cache.count(stretches), Stretches(stretches), self._board
         with board.lock:
             under_way = list(board.under_way.items())
         shared = [slot for key, slot in under_way if key in wanted]
         # what is kept of slots that are not over yet counts as under way
-        count = max(sum(one.count for one in stretches) - known - sum(not slot.kept for slot in shared), 0)
-        pitch, reading = self.pitch(table), reading_time(table)
-        with board.lock:
-            now = time.monotonic_ns()
-            places = board.timetable.places(min(count, PLACES), pitch, now + self.lead(table, count))
-        # from there on every lane has one slot after the other
-        rest = -(-(count - len(places)) // len(self._lanes)) * pitch + self._intermissions(table, count)
-        return count, max(now, board.unread.read_by(shared, [(place.end, reading) for place in places]) + rest)
+        return max(sum(one.count for one in stretches) - known - sum(not slot.kept for slot in shared), 0), shared
 
     def read_by(self, jobs: Sequence[Job]) -> int:
         """When all rows of these jobs are there, by the timetable; 0 if they were there all along."""

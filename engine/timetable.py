@@ -64,12 +64,6 @@ class Timetable:
         """After a cancel: the lane is free when the last slot still reserved on it ends."""
         self.free_at[lane] = max((place.end for place in remaining), default=0)
 
-    def places(self, count: int, pitch: int, earliest: int) -> list[Place]:
-        """Where `count` slots would be if they were reserved now (for EXPLAIN; reserves nothing)."""
-        trial = Timetable(len(self.free_at))
-        trial.free_at = list(self.free_at)
-        return trial.reserve(count, pitch, earliest)
-
 
 def nanoseconds(seconds: Fraction) -> int:
     """A duration, rounded up to a whole nanosecond."""

@@ -367,23 +367,37 @@ def test_the_regions_of_a_chunk_are_cut_from_frames_that_are_decoded_once(make_w
     assert len(workshop.read) <= 6 + 5  # not once more for each region
 
 
-def test_a_forecast_of_many_slots_is_as_good_as_one_of_each_slot_by_itself(
-        make_workshop: Callable[[int], Workshop], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also beside a job that is under way, whose slots count once, and with runs that are kept."""
+def test_a_forecast_counts_what_is_neither_kept_nor_under_way_and_takes_no_longer_for_a_year(
+        make_workshop: Callable[[int], Workshop]) -> None:
     shop = make_workshop(2)
     table, series = shop.table(40), bytes(32)
     stretches = [Stretch(0, 40, 0, series, 0, 1)]
     for key in list(stretches[0].all_keys())[:3]:
         shop.cache.put(key, "ok", 1)
     job = shop.runner.submit(table, Kind.PROGRAM, [(chunk, 0) for chunk in range(5, 9)], list(stretches[0].all_keys())[5:9])
-    count, end = shop.runner.forecast(table, stretches)
+    count, _ = shop.runner.forecast([(table, stretches)])
     assert count == 40 - 3 - 4
-    monkeypatch.setattr(runner, "PLACES", 6)
-    again, brief = shop.runner.forecast(table, stretches)
-    assert again == count and abs(brief - end) <= 3 * shop.runner.pitch(table)
     shop.runner.cancel(job)
     began = time.monotonic()
     year = replace(table, grid=Grid(0, 2_102_400, 1, 1))
-    count, end = shop.runner.forecast(year, [Stretch(0, 2_102_400, 0, bytes(32), 0, 1)])
+    count, end = shop.runner.forecast([(year, [Stretch(0, 2_102_400, 0, bytes(32), 0, 1)])])
     assert count == 2_102_400 - 3 and time.monotonic() - began < 1
     assert abs((end - time.monotonic_ns()) / (count / 2 * shop.runner.pitch(year)) - 1) < 0.01
+
+
+@pytest.mark.parametrize("busy", [0, 12, 60])
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_what_is_forecast_of_several_tables_happens_also_beside_another_job(make_workshop: Callable[[int], Workshop], busy: int,
+                                                                           lanes: int) -> None:
+    shop = make_workshop(lanes)
+    other = shop.submit(busy, name=b"other") if busy else None
+    wanted = [(shop.table(count), [Stretch(0, count, 0, bytes([number]) * 32, 0, 1)]) for number, count in ((1, 30), (2, 12))]
+    begun = time.monotonic_ns()
+    slots, end = shop.runner.forecast(wanted)
+    jobs = [shop.runner.submit(table, Kind.PROGRAM, [(chunk, 0) for chunk in range(table.grid.count)], list(one.all_keys()))
+            for table, (one,) in wanted]
+    planned = shop.runner.read_by(jobs)
+    for job in (*jobs, *([other] if other is not None else [])):
+        shop.runner.cancel(job)
+    assert slots == 42
+    assert abs(end - planned) < 0.2 * (planned - begun), ((end - begun) / NANO, (planned - begun) / NANO)
