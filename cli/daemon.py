@@ -38,7 +38,8 @@ class Engine:
         layout = self.layout
         conninfo = f"host='{_quoted(layout.run)}' port={layout.socket_port} dbname=privid user=privid_engine"
         return [sys.executable, "-m", "privid.engine", "--data", str(layout.data), "--videos", str(layout.videos),
-                "--socket", str(layout.engine_socket), "--conninfo", conninfo, "--peer-uid", str(layout.account.uid)]
+                "--socket", str(layout.engine_socket), "--conninfo", conninfo, "--peer-uid", str(layout.account.uid),
+                *(() if layout.lanes is None else ("--lanes", str(layout.lanes)))]
 
     def outdated(self) -> bool:
         """Whether the running engine was started with other options than it would be started with now."""

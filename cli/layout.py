@@ -135,6 +135,11 @@ class Layout:
         return self.port or 5432
 
     @property
+    def lanes(self) -> int | None:
+        """How many lanes the engine has, or None: as many as fit the machine."""
+        return self.remembered().get("lanes") or None
+
+    @property
     def videos(self) -> Path:
         return Path(self.remembered().get("videos") or self.data / "videos")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from .layout import default_data
 from .target import read_dsn
 
-__all__ = ["data_option", "database_options", "dsn_option", "port_number", "role_option"]
+__all__ = ["data_option", "database_options", "dsn_option", "lane_count", "port_number", "role_option"]
 
 Parser = argparse.ArgumentParser | argparse._MutuallyExclusiveGroup
 
@@ -39,6 +39,13 @@ def role_option(parser: argparse.ArgumentParser, what: str, usual: str) -> None:
     parser.add_argument("-U", "--username", metavar="ROLE", default=None,
                         help=f"{what} (default: {usual} on a stack, elsewhere as PostgreSQL finds "
                              "it)")
+
+
+def lane_count(text: str) -> int:
+    """How many lanes; 0 means as many as fit the machine."""
+    if not text.isascii() or not text.isdigit() or int(text) > 512:
+        raise argparse.ArgumentTypeError(f'"{text}" is not a number of lanes: it must be between 0 and 512')
+    return int(text)
 
 
 def port_number(text: str) -> int:

@@ -47,7 +47,7 @@ class Stack:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
-    def up(self, port: int | None = None, videos: Path | None = None) -> None:
+    def up(self, port: int | None = None, videos: Path | None = None, lanes: int | None = None) -> None:
         """Creates what does not exist, starts what does not run, restarts what runs with settings of the past."""
         layout = self.layout
         layout.check_mine()
@@ -62,6 +62,8 @@ class Stack:
                 if port is not None and port != (layout.port or 0):
                     _check_free(port)
                     layout.remember(port=port or None)
+                if lanes is not None:
+                    layout.remember(lanes=lanes or None)
                 bar.step("creating the database cluster")
                 self.postgres.create()
                 bar.step("configuring PostgreSQL")

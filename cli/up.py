@@ -14,7 +14,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from .options import data_option, port_number
+from .options import data_option, lane_count, port_number
 from .stack import Stack
 
 __all__ = ["SUMMARY", "arguments", "run"]
@@ -28,13 +28,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
                         help="also listen on 127.0.0.1:N, with passwords (0: no longer; default: as last time, at first not)")
     parser.add_argument("--videos", metavar="PATH", type=Path, default=None,
                         help="directory that cameras read from (default: as last time, at first DIR/videos)")
+    parser.add_argument("--lanes", metavar="N", type=lane_count, default=None,
+                        help="chunks that run at a time (0: one for each core but one; default: as last time, at first 0); with as many as "
+                             "there are cores, slots are 100 ms apart")
 
 
 def run(options: argparse.Namespace) -> int:
     from privid.sandbox.capabilities import obstacle  # it loads libraries of the system; other commands start without
 
     stack = Stack(options.data)
-    stack.up(port=options.port, videos=options.videos)
+    stack.up(port=options.port, videos=options.videos, lanes=options.lanes)
     data = f" --data {shlex.quote(str(stack.layout.data))}" if options.data else ""
     print(f"The stack in {stack.layout.data} is running; videos are read from {stack.layout.videos}.")
     print(f"    {stack.psql_line()}")

@@ -110,6 +110,25 @@ def test_the_socket_directory_is_private_and_nothing_listens_on_a_port(shared: R
     assert shared.run("SHOW fsync", user="privid") == [("on",)]
 
 
+def test_as_many_lanes_as_there_are_cores_can_be_asked_for(shared: RunningStack, make_video: Callable[..., Path]) -> None:
+    cores = len(os.sched_getaffinity(0))
+    run_privid("up", "--data", shared.data, "--lanes", str(cores))
+    before = shared.engine_pid()
+    run_privid("up", "--data", shared.data)
+    assert shared.engine_pid() == before and before is not None
+    command = Path(f"/proc/{before}/cmdline").read_bytes().split(b"\0")
+    assert command[command.index(b"--lanes") + 1] == str(cores).encode()
+    make_video(shared.videos / "lanes.mp4", [10] * 100)
+    shared.camera("lanes", "lanes.mp4")
+    shared.executable("lanes")
+    shared.table("lanes", "lanes", "lanes", timeout="400ms")
+    assert shared.run("SELECT count(*), sum(range(v, 0, 100)) FROM lanes") == [(10, 100)]
+    run_privid("up", "--data", shared.data, "--lanes", "0")
+    assert b"--lanes" not in Path(f"/proc/{shared.engine_pid()}/cmdline").read_bytes().split(b"\0")
+    refused = run_privid("up", "--data", shared.data, "--lanes", "many", check=False)
+    assert refused.returncode == 2 and "is not a number of lanes" in refused.stderr
+
+
 def test_two_stacks_run_side_by_side(shared: RunningStack, start: Start) -> None:
     shared.up()
     other = start("other")
