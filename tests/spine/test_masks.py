@@ -150,7 +150,7 @@ def explained(world: World, statement: str, **settings: str) -> dict[str, Any]:
 
 def test_a_condition_on_the_region_narrows_what_runs(scene: World, unique: Callable[[str], str]) -> None:
     name = unique("narrow")
-    make(scene, name, "scene", regions="quarters", timeout="401ms")
+    make(scene, name, "scene", regions="quarters", timeout="901ms")
     assert [explained(scene, f"SELECT count(*) FROM {name} {where}")["Slots"] for where in (
         "", "WHERE region = 'ul'", "WHERE region IN ('ul', 'lr')", "WHERE region = 'ul' OR chunk = '2026-03-01 06:00:01+00'",
         "WHERE region = 'nowhere'")] == [8, 2, 4, 5, 0]
