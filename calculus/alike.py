@@ -19,15 +19,13 @@ from .tree import (
     Choice,
     Const,
     Expr,
-    FromItem,
-    FromJoin,
-    FromSubquery,
     Query,
     Select,
     SetKind,
     SetOperation,
     Target,
     position,
+    with_queries,
 )
 
 __all__ = ["alike", "alike_below", "alike_text", "alike_value", "check_keys", "unalike"]
@@ -87,12 +85,12 @@ def check_keys(keys: Sequence[Expr]) -> None:
 def alike_below(select: Select) -> Select:
     """The statement as it is judged: subqueries as they are evaluated, so that whatever looks at their columns is judged by the values that
     it will see."""
-    return replace(select, sources=tuple(map(_source, select.sources)))
+    return replace(select, sources=tuple(with_queries(item, _query) for item in select.sources))
 
 
 def alike(select: Select) -> Select:
     """The statement as it is evaluated."""
-    found = replace(select, sources=tuple(map(_source, select.sources)),
+    found = replace(select, sources=tuple(with_queries(item, _query) for item in select.sources),
                     group=tuple(replace(group, expr=alike_value(group.expr)) for group in select.group),
                     aggs=tuple(map(_aggregate, select.aggs)))
     return _shown(found) if select.distinct else found
@@ -105,16 +103,6 @@ def _query(query: Query) -> Query:
     if not (query.kind is SetKind.UNION and query.all):
         sides = _columns(sides[0]), _columns(sides[1])
     return replace(query, left=sides[0], right=sides[1])
-
-
-def _source(item: FromItem) -> FromItem:
-    match item:
-        case FromSubquery():
-            return replace(item, select=_query(item.select))
-        case FromJoin():
-            return replace(item, left=_source(item.left), right=_source(item.right))
-        case _:
-            return item
 
 
 def _aggregate(agg: Aggregate) -> Aggregate:

@@ -17,8 +17,6 @@ from .tree import (
     Call,
     Col,
     Expr,
-    FromItem,
-    FromJoin,
     FromSubquery,
     PublicColumn,
     Query,
@@ -28,6 +26,7 @@ from .tree import (
     SetOperation,
     Target,
     position,
+    with_queries,
 )
 
 __all__ = ["converted", "explicit"]
@@ -52,17 +51,7 @@ def converted(expr: Expr, to: str) -> Expr:
 
 def explicit(select: Select) -> Select:
     """The statement with every conversion in its place."""
-    return replace(select, sources=tuple(map(_source, select.sources)))
-
-
-def _source(item: FromItem) -> FromItem:
-    match item:
-        case FromSubquery():
-            return replace(item, select=_query(item.select))
-        case FromJoin():
-            return replace(item, left=_source(item.left), right=_source(item.right))
-        case _:
-            return item
+    return replace(select, sources=tuple(with_queries(item, _query) for item in select.sources))
 
 
 def _query(query: Query) -> Query:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
 __all__ = ["AggRef", "Aggregate", "AnyOf", "Argmax", "Call", "Case", "Choice", "ChoiceKind", "Col", "Const", "DistinctFrom", "Expr",
            "FromItem", "FromJoin", "FromOther", "FromPublic", "FromSubquery", "FromTable", "Group", "GroupRef", "JoinKind", "Logic",
            "LogicKind", "NullIf", "NullTest", "Order", "PublicColumn", "Query", "Relabel", "Select", "SetKind", "SetOperation", "Target",
-           "Truth", "bare", "position", "walk"]
+           "Truth", "bare", "position", "walk", "with_queries"]
 
 
 LogicKind: TypeAlias = Literal["and", "or", "not"]
@@ -252,6 +252,17 @@ def walk(expr: Expr) -> Iterator[Expr]:
         node = pending.pop()
         yield node
         pending.extend(reversed(node.args))
+
+
+def with_queries(item: FromItem, change: Callable[[Query], Query]) -> FromItem:
+    """An item of FROM with other queries in the place of its own."""
+    match item:
+        case FromSubquery():
+            return replace(item, select=change(item.select))
+        case FromJoin():
+            return replace(item, left=with_queries(item.left, change), right=with_queries(item.right, change))
+        case _:
+            return item
 
 
 def bare(expr: Expr) -> Expr:

@@ -61,6 +61,8 @@ LONG_BOOT = 4 * NANO
 LEAD = NANO // 2
 LONGEST_ALLOWANCE = 5 * NANO
 PIXELS_PER_SECOND = 100_000_000
+#: modules whose imports are remembered
+REMEMBERED = 1000
 #: entries that have left the cache, whose rows are dropped with each output that is read
 _DROPPED = 4
 PROGRAM, FILES, WHOLE = "program", "files", "whole"
@@ -155,7 +157,6 @@ class Runner:
                 slots += count
                 work.append(-(-count // len(self._lanes)) * self.pitch(table) + self._intermissions(table, count))
                 begin = max(begin, now + self.lead(table, count))
-                read = max(read, begin + reading_time(table))
         if not work:
             return 0, max(now, read)
         with self._board.lock:
@@ -449,6 +450,8 @@ class Runner:
         if finished:
             took = [seconds for lane in self._lanes if (seconds := lane.import_time(job.program)) is not None]
             if took:
+                if len(self._imports) >= REMEMBERED:
+                    self._imports.clear()
                 self._imports[job.table.executable.sha256] = int(max(took) * NANO)
             for lane in self._lanes:
                 lane.dismiss(job.program)
