@@ -16,20 +16,11 @@ from privid.sandbox.executable import install
 from privid.sandbox.lane import Lane, Late, Outcome, Program, RunResult
 
 from .channels import before
+from .channels.stage import LOAD
 from .conftest import Trial
 from .weaker import weaker
 
-MODULE = """
-import sys, time, types
-package = types.ModuleType("channels")
-package.__path__ = []
-sys.modules["channels"] = package
-for name, source in SOURCES.items():
-    module = types.ModuleType("channels." + name)
-    module.__package__ = "channels"
-    sys.modules[module.__name__] = module
-    exec(compile(source, name, "exec"), module.__dict__)
-(channel,) = [channel for channel in module.CHANNELS if channel.name == NAME]
+MODULE = LOAD + """(channel,) = [channel for channel in module.CHANNELS if channel.name == NAME]
 def tried(action, *arguments):
     try: return action(*arguments)
     except Exception as error: return f"refused: {type(error).__name__}"

@@ -36,7 +36,7 @@ from ..test_filter import ALLOW_ALL
 from .caches import KINDS, SIZE
 from .channel import CHUNKS, TABLES
 
-__all__ = ["ANALYSTS", "Stage"]
+__all__ = ["ANALYSTS", "LOAD", "Stage"]
 
 #: As TABLES, but with no file in common: other footage, other files.
 ANALYSTS = "analysts"
@@ -47,7 +47,8 @@ _SOURCES = {name: (_HERE / f"{name}.py").read_text()
             for name in ("channel", "processes", "locks", "files", "ipc", "caches", "counters", "before")}
 _FAMILIES = tuple(_SOURCES)[1:]
 
-_DRIVER = """
+#: Makes modules of SOURCES inside a program; the last one is left as `module`.
+LOAD = """
 import sys, time, types
 package = types.ModuleType("channels")
 package.__path__ = []
@@ -57,7 +58,9 @@ for name, source in SOURCES.items():
     module.__package__ = "channels"
     sys.modules[module.__name__] = module
     exec(compile(source, name, "exec"), module.__dict__)
-ALL = [channel for family in FAMILIES for channel in sys.modules["channels." + family].CHANNELS]
+"""
+
+_DRIVER = LOAD + """ALL = [channel for family in FAMILIES for channel in sys.modules["channels." + family].CHANNELS]
 FACTS = sys.modules["channels.channel"].FACTS
 
 def tried(action, *arguments):
