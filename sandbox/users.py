@@ -22,12 +22,16 @@ _LOCKS = Path("/run/privid/users")
 
 @dataclass
 class User:
-    """Ours for as long as the lock is held, which goes with the process however it ends."""
+    """Ours for as long as the lock is held, which goes with the process however it ends.
+
+    Closing gives it back even if a process of ours was forked meanwhile and still has the same open file.
+    """
 
     uid: int
     lock: int
 
     def close(self) -> None:
+        fcntl.flock(self.lock, fcntl.LOCK_UN)
         os.close(self.lock)
 
 
