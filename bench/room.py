@@ -22,7 +22,7 @@ from privid.calculus import parse_select
 from privid.engine.blocks import Blocks
 from privid.engine.chunks import ChunkCache, series_of
 from privid.engine.evaluator import Evaluator, KeptChunks
-from privid.engine.kept import Keeper, rows_file
+from privid.engine.kept import CELL_HEAD, segments_of, write_cell
 from privid.engine.log import Log
 from privid.engine.room_session import RoomSession
 from privid.engine.rows import encode_columns
@@ -104,12 +104,13 @@ def reading(room: Room, sessions: RoomPool, place: Path) -> Iterator[Callable[[s
     moments = chunk_moments(table, (0, CHUNKS))
     keys = [key for one in series_of(table, "module", "none").stretches(use) for key in one.all_keys()]
     cache = ChunkCache(place / "chunks.db")
-    rows, body = rows_file(place / "chunks.db"), encode_columns(table.untrusted, [(float(i % 100),) for i in range(ROWS_PER_CHUNK)])
-    keeper = Keeper(rows)
-    for key in keys:
-        keeper.put(key, ROWS_PER_CHUNK, body)
-        cache.put(key, "ok", 1)
-    blocks = Blocks.of(use, use.runs(), moments, keys), 1 << 62
+    rows, body = segments_of(place / "chunks.db"), encode_columns(table.untrusted, [(float(i % 100),) for i in range(ROWS_PER_CHUNK)])
+    cells = cache.allocate(len(keys), CELL_HEAD + len(body))
+    for number in range(len(keys)):
+        file = cells[number].open(rows)
+        write_cell(file, cells[number].offset, cells[number].size, ROWS_PER_CHUNK, body)
+        os.close(file)
+    blocks = Blocks.of(use, use.runs(), moments, [cells[number].address for number in range(len(keys))]), 1 << 62
     evaluator = cast(Evaluator, SimpleNamespace(blocks=lambda handle, number: blocks))
     server = Server(room.listen(), room.uid, partial(RoomSession, evaluator, KeptChunks(rows)), Log(io.StringIO()))
     serving = threading.Thread(target=server.serve)
@@ -126,7 +127,6 @@ def reading(room: Room, sessions: RoomPool, place: Path) -> Iterator[Callable[[s
     finally:
         server.stop()
         serving.join()
-        keeper.close()
         cache.close()
 
 

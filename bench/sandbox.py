@@ -26,7 +26,7 @@ import cv2
 import numpy as np
 
 from privid.engine.chunks import ChunkCache
-from privid.engine.kept import rows_file
+from privid.engine.kept import segments_of
 from privid.engine.log import Log
 from privid.engine.programs import Programs, describe
 from privid.engine.reading import Readings
@@ -266,17 +266,18 @@ def through_runner(base: Path, lane: Lane, videos: Path, footage: Footage, size:
     os.sched_setaffinity(0, set(cores[:-1] or cores))  # as the engine does, for all threads that it will start
     limits, runtime = Limits(), find_runtime()
     cache, log = ChunkCache(base / "chunks.db"), io.StringIO()
-    readings = Readings(rows_file(base / "chunks.db"))
+    readings = Readings(segments_of(base / "chunks.db"))
     programs = Programs(runtime, limits, readings)
     runner = Runner([lane], cache, base / "lanes", Log(log), starts_warm=programs.starts_warm,
                     read_file=lambda sha256: b"", open_reader=lambda found: Decoder(videos, found), describe=describe,
-                    read_output=programs.read_output, weigh=programs.weight)
+                    read_output=programs.read_output)
     count = footage.frames // size
     camera = Camera("bench", "o", START, Fraction(0), 1, Fraction(1), Fraction(1, 10), footage)
     table = Table(0, "t", "a", camera, Grid(0, count, size, size), (Column("v", 1, "float8", "float8", False, -1.0),),
                   Executable("e", "00", content.encode()), timeout, 1, False)
     try:
-        job = runner.submit(table, Kind.MODULE, [(number, 0) for number in range(count)], [b"%d" % number for number in range(count)])
+        job = runner.submit(table, Kind.MODULE, [(number, 0) for number in range(count)], [b"%d" % number for number in range(count)],
+                            cache.allocate(count, programs.weight(table)))
         job.wait_all()
         span = max(slot.place.end for slot in job.own) - min(slot.place.begin for slot in job.own)
         return count / (span / 1e9), count - job.outcomes.get("ok", 0), round(span / runner.pitch(table)) - count

@@ -31,7 +31,7 @@ from .bulletin import Bulletin
 from .chunks import ChunkCache
 from .definitions import Sources
 from .evaluation import Evaluations
-from .kept import rows_file
+from .kept import segments_of
 from .log import Log
 from .memory import Beside, reserved
 from .obstacle import Obstacle
@@ -111,7 +111,7 @@ def _build(options: argparse.Namespace, log: Log, cleanup: ExitStack) -> Server:
     lanes = [Lane(index, runtime=runtime, limits=limits, scratch=scratch, cores=cores, warm=not options.cold, intermission=intermission,
                   log=lambda reason: log.write("program not started warm", reason=reason))
              for index, cores in enumerate(_share_cores(options.lanes))]
-    readings = Readings(rows_file(cache / "chunks.db"))
+    readings = Readings(segments_of(cache / "chunks.db"))
     cleanup.callback(readings.close)
     programs = Programs(runtime, limits, readings)
     attachments = Attachments(ledger)
@@ -119,7 +119,7 @@ def _build(options: argparse.Namespace, log: Log, cleanup: ExitStack) -> Server:
     cleanup.callback(bulletin.stop)
     runner = Runner(lanes, chunks, scratch, log, starts_warm=programs.starts_warm,
                     read_file=attachments.content, open_reader=partial(video.Decoder, options.videos), describe=describe,
-                    read_output=programs.read_output, weigh=programs.weight, post=bulletin.post)
+                    read_output=programs.read_output, post=bulletin.post)
     cleanup.callback(runner.stop)
     scenes = Scenes(ledger)
     sources = Sources(lambda source, fps: video.open_footage(options.videos, source, fps, cache / "footage"), video.make_grid,
@@ -127,8 +127,8 @@ def _build(options: argparse.Namespace, log: Log, cleanup: ExitStack) -> Server:
     room = Room(options.data, ledger.pool, log.write)
     cleanup.callback(room.close)
     reserve = reserved(runs_bound(options.lanes, limits))
-    evaluations = Evaluations(room, rows_file(cache / "chunks.db"), log, reserve)
-    room.gauge.memory, room.gauge.hidden, room.gauge.busy_until = Beside(reserve).free, chunks.hidden, evaluations.busy_until
+    evaluations = Evaluations(room, segments_of(cache / "chunks.db"), log, reserve)
+    room.gauge.memory, room.gauge.busy_until = Beside(reserve).free, evaluations.busy_until
     cleanup.callback(evaluations.close)
     desk = Desk(ledger, sources, programs, runner, chunks, room, evaluations, Obstacle(log), scenes, log)
     database = _database(options.conninfo)

@@ -26,23 +26,23 @@ class Blocks:
     pad: bool
     places: Sequence[int]  # the region of each run
     moments: Sequence[int]  # the trusted column chunk, in PostgreSQL's microseconds
-    keys: Sequence[bytes]  # in the chunk cache
+    addresses: Sequence[int]  # of its rows in the chunk cache
     picks: tuple[int, ...] | None = None  # which of the kept columns are the table's; None: all
 
     @classmethod
-    def of(cls, use: TableUse, runs: Sequence[tuple[int, int]], moments: Sequence[int], keys: Sequence[bytes],
+    def of(cls, use: TableUse, runs: Sequence[tuple[int, int]], moments: Sequence[int], addresses: Sequence[int],
            picks: tuple[int, ...] | None = None) -> Blocks:
         table = use.table
         return cls(table.untrusted, tuple(name.encode() for name in table.region_names), table.max_rows, table.pad,
-                   [region for _, region in runs], moments, keys, picks)
+                   [region for _, region in runs], moments, addresses, picks)
 
-    def bodies(self, kept: Callable[[bytes], Entry]) -> Iterator[bytes]:
-        """Bodies of B messages; `kept` gives the rows of a run, waiting for them if need be."""
+    def bodies(self, kept: Callable[[int], Entry]) -> Iterator[bytes]:
+        """Bodies of B messages; `kept` gives the rows at an address, waiting for them if need be."""
         gathered: list[bytes] = []
         size = 0
         padding = Padding(self.columns, self.max_rows) if self.pad else None
-        for region, moment, key in zip(self.places, self.moments, self.keys, strict=True):
-            rows, body = kept(key)
+        for region, moment, address in zip(self.places, self.moments, self.addresses, strict=True):
+            rows, body = kept(address)
             if self.picks is not None:
                 body = pick(body, self.picks)
             if padding is not None and rows < self.max_rows:

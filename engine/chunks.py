@@ -1,9 +1,9 @@
 """The chunk cache: what a program said about a chunk is kept, so that a second query over the same table runs nothing.
 
 An entry is found by everything that the program could see or that decides how its output is read. Whether an entry is still here
-decides how many slots a release takes, which everybody can see; therefore entries are weighed by the most they could take, not by what
-they do take, and the least recently used leave first. Here is the index, from which all of that is decided and in which every entry takes
-the same; the rows themselves are in a file of their own (kept.py), so that nobody who asks waits for them.
+decides how many slots a release takes, which everybody can see; therefore every entry has a cell as large as its rows could be (kept.py),
+and the segments of cells leave that were least recently used. Here is the index, from which all of that is decided and in which every
+entry takes the same; the rows themselves are elsewhere, so that nobody who asks waits for them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from privid.model import Table
 from privid.room.space import free_disk
 from privid.sandbox.runtime import DEFAULT_RUNTIME, runtime_label
 
-from .kept import Entry, Keeper, Kept, rows_file
+from .kept import Cells, Entry, Kept, Segments, segment_of, segments_of
 from .series import Series, Stretch, parts_of
 
 __all__ = ["ChunkCache", "program_of", "series_of"]
@@ -30,10 +29,12 @@ __all__ = ["ChunkCache", "program_of", "series_of"]
 #: changes when entries are laid out, or programs started, in another way
 FORMAT = 1
 #: changes when the table is another
-LAYOUT = 3
-#: bytes that entries may take together, and the share of the disk that is left without them
+LAYOUT = 4
+#: bytes that segments may take together, and the share of the disk that is left without them
 _LIMIT, _SHARE = 10 * 1024**3, 4
 _BATCH = 500
+#: what the kernel calls the time since the machine was started
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 def series_of(table: Table, kind: str, runtime: str) -> Series:
@@ -62,30 +63,31 @@ def _view(table: Table, region: int) -> list[Any]:
 
 
 class ChunkCache:
-    """A SQLite file; safe from several threads. A damaged file is started afresh: it holds nothing that cannot be computed again."""
+    """A SQLite file and the segments beside it; safe from several threads. What is damaged is started afresh: it holds nothing that cannot
+    be computed again."""
 
     def __init__(self, path: Path, limit: int | None = None) -> None:
         self._path = path
         self._lock = threading.Lock()
         self._pins: dict[int, int] = {}  # pin -> clock when it was taken
         self._next_pin = 0
-        self._gone: dict[bytes, None] = {}  # keys that have left, whose rows are still there
+        self._filling: set[int] = set()  # segments that a job still writes to
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._segments = Segments(segments_of(path))
         try:
             self._db = self._open(path)
         except sqlite3.DatabaseError:
-            for file in self._files():
-                file.unlink(missing_ok=True)
+            for tail in ("", "-wal", "-shm"):
+                path.with_name(path.name + tail).unlink(missing_ok=True)
             self._db = self._open(path)
         path.chmod(0o600)
-        self._kept = Kept(rows_file(path))
-        self._clock, self._weight = self._db.execute("SELECT coalesce(max(used), 0), coalesce(sum(weight), 0) FROM chunk").fetchone()
-        self._heaviest = self._weight
-        self._limit = min(_LIMIT, (free_disk(path.parent) + self._size()) // _SHARE) if limit is None else limit
+        self._kept = Kept(segments_of(path))
+        self._clear_away()
+        self._clock, self._weight = self._db.execute("SELECT coalesce(max(used), 0), coalesce(sum(weight), 0) FROM segment").fetchone()
+        self._limit = min(_LIMIT, (free_disk(path.parent) + self._weight) // _SHARE) if limit is None else limit
 
     @staticmethod
     def _open(path: Path) -> sqlite3.Connection:
-        Keeper(rows_file(path)).close()
         db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
         try:
             db.execute("PRAGMA journal_mode = WAL")
@@ -94,20 +96,35 @@ class ChunkCache:
                 if db.execute("SELECT 1 FROM sqlite_master").fetchone():
                     raise sqlite3.DatabaseError("of another version")
                 db.execute(f"PRAGMA user_version = {LAYOUT}")
-            db.execute("CREATE TABLE IF NOT EXISTS chunk (key BLOB PRIMARY KEY, outcome TEXT NOT NULL, weight INTEGER NOT NULL,"
-                       " used INTEGER NOT NULL, place INTEGER NOT NULL)")
-            db.execute("CREATE INDEX IF NOT EXISTS chunk_used ON chunk (used, weight)")
+            db.execute("CREATE TABLE IF NOT EXISTS segment (number INTEGER PRIMARY KEY, weight INTEGER NOT NULL, used INTEGER NOT NULL)")
+            db.execute("CREATE INDEX IF NOT EXISTS segment_used ON segment (used)")
+            db.execute("CREATE TABLE IF NOT EXISTS chunk (key BLOB PRIMARY KEY, address INTEGER NOT NULL, segment INTEGER NOT NULL,"
+                       " place INTEGER NOT NULL)")
+            db.execute("CREATE INDEX IF NOT EXISTS chunk_segment ON chunk (segment)")
             db.execute("CREATE INDEX IF NOT EXISTS chunk_place ON chunk (substr(key, 1, 32), place)")
             db.execute("CREATE TABLE IF NOT EXISTS shape (program BLOB NOT NULL, columns TEXT NOT NULL, UNIQUE (program, columns))")
-            # a crash may have left one without the other
-            db.execute("ATTACH ? AS kept", (str(rows_file(path)),))
-            db.execute("DELETE FROM chunk WHERE NOT EXISTS (SELECT 1 FROM kept.piece WHERE piece.key = chunk.key AND number = 0)")
-            db.execute("DELETE FROM kept.piece WHERE key NOT IN (SELECT key FROM chunk)")
-            db.execute("DETACH kept")
         except sqlite3.DatabaseError:
             db.close()
             raise
         return db
+
+    def _clear_away(self) -> None:
+        """What an earlier engine has left of entries: a segment without its index or the other way round. If the machine was started anew
+        meanwhile, some of what was written may be missing in any of them."""
+        boot, there = _BOOT.read_text(), self._segments.all()
+        self._db.execute("BEGIN")
+        self._db.execute("CREATE TABLE IF NOT EXISTS machine (boot TEXT NOT NULL)")
+        if self._db.execute("SELECT boot FROM machine").fetchone() != (boot,):
+            for key, address in self._db.execute("SELECT key, address FROM chunk").fetchall():
+                if self._kept.get(address) is None:
+                    self._db.execute("DELETE FROM chunk WHERE key = ?", (key,))
+            self._db.execute("DELETE FROM machine")
+            self._db.execute("INSERT INTO machine VALUES (?)", (boot,))
+        for (number,) in self._db.execute("SELECT number FROM segment").fetchall():
+            if number not in there or not self._has_rows(number):
+                self._forget(number)
+        self._db.execute("COMMIT")
+        self._segments.keep_only(number for (number,) in self._db.execute("SELECT number FROM segment"))
 
     def close(self) -> None:
         with self._lock:
@@ -136,17 +153,27 @@ class ChunkCache:
 
     def known(self, keys: Sequence[bytes], *, touch: bool) -> set[bytes]:
         """Which of these are here; `touch` counts as a use (EXPLAIN does not)."""
-        found: set[bytes] = set()
         with self._lock:
-            for start in range(0, len(keys), _BATCH):
-                batch = keys[start:start + _BATCH]
-                marks = ",".join("?" * len(batch))
-                found.update(key for (key,) in self._db.execute(f"SELECT key FROM chunk WHERE key IN ({marks})", batch))
-            if touch and found:
+            addresses = self._find(keys)
+            if touch and addresses:
                 self._clock += 1
                 self._db.execute("BEGIN")
-                self._db.executemany("UPDATE chunk SET used = ? WHERE key = ?", [(self._clock, key) for key in found])
+                self._db.executemany("UPDATE segment SET used = ? WHERE number = ?",
+                                     [(self._clock, number) for number in {segment_of(address) for address in addresses.values()}])
                 self._db.execute("COMMIT")
+        return set(addresses)
+
+    def addresses(self, keys: Sequence[bytes]) -> dict[bytes, int]:
+        """Where the rows of those are that are here."""
+        with self._lock:
+            return self._find(keys)
+
+    def _find(self, keys: Sequence[bytes]) -> dict[bytes, int]:
+        found: dict[bytes, int] = {}
+        for start in range(0, len(keys), _BATCH):
+            batch = keys[start:start + _BATCH]
+            marks = ",".join("?" * len(batch))
+            found.update(self._db.execute(f"SELECT key, address FROM chunk WHERE key IN ({marks})", batch))
         return found
 
     def count(self, stretches: Sequence[Stretch]) -> int:
@@ -160,27 +187,67 @@ class ChunkCache:
                                               (one.series, one.place, one.end, one.place, one.step)).fetchone()[0]
         return found
 
-    def get(self, key: bytes) -> Entry | None:
-        return self._kept.get(key)
+    def get(self, address: int) -> Entry | None:
+        """The rows of a run; None if they were never there."""
+        return self._kept.get(address)
 
-    def put(self, key: bytes, outcome: str, weight: int) -> None:
-        """The rows of a run are kept; `weight` is the most that any output of this table could take."""
+    # Cells
+
+    def allocate(self, count: int, size: int) -> Cells:
+        """Space for the rows of so many runs, each of which could take so much; OSError if the disk does not have it. It is theirs until
+        `settle`."""
         with self._lock:
+            cells = self._segments.allocate(count, size)
+            self._filling.update(cells.segments)
             self._clock += 1
-            self._gone.pop(key, None)
-            (old,) = self._db.execute("SELECT coalesce(sum(weight), 0) FROM chunk WHERE key = ?", (key,)).fetchone()
-            self._db.execute("INSERT OR REPLACE INTO chunk VALUES (?, ?, ?, ?, ?)", (key, outcome, weight, self._clock, parts_of(key)[1]))
-            self._weight += weight - old
-            self._heaviest = max(self._heaviest, self._weight)  # the files do not shrink
+            self._db.execute("BEGIN")
+            self._db.executemany("INSERT INTO segment VALUES (?, ?, ?)",
+                                 [(number, cells.within(number) * size, self._clock) for number in cells.segments])
+            self._db.execute("COMMIT")
+            self._weight += count * size
+            self._evict()
+        return cells
+
+    def put(self, key: bytes, address: int) -> None:
+        """The rows of a run are in this cell."""
+        with self._lock:
+            self._db.execute("INSERT OR REPLACE INTO chunk VALUES (?, ?, ?, ?)", (key, address, segment_of(address), parts_of(key)[1]))
+
+    def settle(self, cells: Cells) -> None:
+        """Nothing more is written to them; segments in which nothing is go."""
+        with self._lock:
+            self._filling.difference_update(cells.segments)
+            for number in cells.segments:
+                if not self._has_rows(number):
+                    self._remove(number)
             self._evict()
 
-    def gone(self, most: int) -> list[bytes]:
-        """Some of the entries that have left, whose rows are to be dropped; each is told once."""
-        with self._lock:
-            keys = list(islice(self._gone, most))
-            for key in keys:
-                del self._gone[key]
-        return keys
+    def _evict(self) -> None:
+        """Until the others weigh no more than they may, or all of them are in use."""
+        floor = min(self._pins.values(), default=self._clock)
+        if self._weight <= self._limit:
+            return
+        for (number,) in self._db.execute("SELECT number FROM segment WHERE used <= ? ORDER BY used", (floor,)).fetchall():
+            if number not in self._filling:
+                self._remove(number)
+                if self._weight <= self._limit:
+                    return
+
+    def _has_rows(self, number: int) -> bool:
+        return self._db.execute("SELECT 1 FROM chunk WHERE segment = ? LIMIT 1", (number,)).fetchone() is not None
+
+    def _remove(self, number: int) -> None:
+        self._weight -= self._forget(number)
+        self._segments.remove(number)
+
+    def _forget(self, number: int) -> int:
+        """Its weight."""
+        (weight,) = self._db.execute("SELECT coalesce(sum(weight), 0) FROM segment WHERE number = ?", (number,)).fetchone()
+        self._db.execute("DELETE FROM chunk WHERE segment = ?", (number,))
+        self._db.execute("DELETE FROM segment WHERE number = ?", (number,))
+        return int(weight)
+
+    # Columns
 
     def shapes(self, program: bytes) -> list[str]:
         """The columns under which runs of a program have been read, those first that were first."""
@@ -192,27 +259,3 @@ class ChunkCache:
             (count,) = self._db.execute("SELECT count(*) FROM shape WHERE program = ?", (program,)).fetchone()
             if count < most:
                 self._db.execute("INSERT OR IGNORE INTO shape VALUES (?, ?)", (program, columns))
-
-    def hidden(self) -> int:
-        """Bytes that its files would have more if every entry were as large as it could be: added to them they tell nothing of rows."""
-        with self._lock:
-            return int(self._heaviest) - self._size()
-
-    def _size(self) -> int:
-        return sum(file.stat().st_size for file in self._files() if file.exists())
-
-    def _files(self) -> list[Path]:
-        return [path.with_name(path.name + tail) for path in (self._path, rows_file(self._path)) for tail in ("", "-wal", "-shm")]
-
-    def _evict(self) -> None:
-        floor = min(self._pins.values(), default=self._clock)
-        while self._weight > self._limit:
-            old = self._db.execute("SELECT key, weight FROM chunk WHERE used <= ? ORDER BY used LIMIT 100", (floor,)).fetchall()
-            if not old:
-                return
-            for key, weight in old:
-                self._db.execute("DELETE FROM chunk WHERE key = ?", (key,))
-                self._gone[key] = None
-                self._weight -= weight
-                if self._weight <= self._limit:
-                    break

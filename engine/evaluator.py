@@ -51,9 +51,9 @@ _LOOK = 0.002
 class KeptChunks(Kept):
     """The rows of the chunk cache, which another process writes."""
 
-    def wait(self, until: int, key: bytes) -> Entry:
+    def wait(self, until: int, address: int) -> Entry:
         """The rows of a run whose slot is over; until that moment they may still have to be read."""
-        while (found := self.get(key)) is None:
+        while (found := self.get(address)) is None:
             if time.monotonic_ns() > until:
                 raise TimeoutError
             time.sleep(_LOOK)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from privid.errors import SandboxFailed
@@ -23,14 +23,17 @@ class Scan:
 
     use: TableUse
     blocks: Blocks
+    keys: Sequence[bytes]  # of its runs, in the same order
     job: Job
 
     def bodies(self, cache: ChunkCache) -> Iterator[bytes]:
         """Bodies of B messages, as the runs become available."""
 
-        def kept(key: bytes) -> Entry:
-            self.job.wait(key)
-            found = cache.get(key)
+        waited = iter(self.keys)
+
+        def kept(address: int) -> Entry:
+            self.job.wait(next(waited))
+            found = cache.get(address)
             if found is None:  # it is pinned, so that it was never there
                 raise SandboxFailed("rows of a chunk could not be kept", hint="The operator finds the cause in the engine's log.")
             return found

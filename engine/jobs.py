@@ -14,6 +14,7 @@ from privid.sandbox.hands import Stop
 from privid.sandbox.program import Program
 
 from .cancel import Cancelled
+from .kept import Cell, Cells
 from .seams import Reader
 from .timetable import NANO, Place
 
@@ -39,6 +40,7 @@ class Slot:
     chunk: int
     region: int
     place: Place
+    cell: Cell
     job: Job
     users: set[Job]  # the jobs that want its rows: a slot is shared with later releases over the same table
     state: State = State.WAITING
@@ -79,6 +81,7 @@ class Job:
     table: Table
     program: Program
     folder: Path  # in the scratch: the program and the decoded chunks
+    cells: Cells  # for the rows of own slots
     reading: int = 0  # nanoseconds that reading one output takes at most
     own: list[Slot] = field(default_factory=list)  # in order of their frames
     wanted: dict[bytes, Slot] = field(default_factory=dict)  # own ones, and those shared with earlier jobs

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from privid.model import Executable, Table
@@ -14,8 +13,9 @@ from privid.sandbox.runtime import Runtime
 from privid.video.cutout import cutout
 
 from .definitions import MAX_DEFAULT_BYTES
+from .kept import CELL_HEAD, Cell
 from .reading import Readings
-from .rows import row_width
+from .rows import encoded_size, row_width
 
 __all__ = ["OUTCOMES", "Programs", "describe", "weigh"]
 
@@ -48,9 +48,9 @@ class Programs:
         """Whether its program could be started warm: only a module can."""
         return self.kind(table.executable) is Kind.MODULE
 
-    def read_output(self, key: bytes, table: Table, result: RunResult, gone: Sequence[bytes]) -> None:
+    def read_output(self, cell: Cell, table: Table, result: RunResult) -> None:
         """Have the rows of a run kept; whatever went wrong in the program is one row of defaults."""
-        self._readings.read(key, table, result.printed, gone)
+        self._readings.read(cell, table, result.printed)
 
     def weight(self, table: Table) -> int:
         return weigh(table, self._limits)
@@ -65,9 +65,9 @@ def describe(table: Table, chunk: int, region: int, folder: Path) -> None:
 
 
 def weigh(table: Table, limits: Limits) -> int:
-    """The most bytes that a chunk's rows can take: a function of the definition, not of the output.
+    """The most bytes that a chunk's rows can take, as they are kept: a function of the definition, not of the output.
 
     Output that is not UTF-8 grows threefold, because each bad byte becomes a replacement character.
     """
     widest = table.max_rows * sum(row_width(column, 4 * MAX_TEXT) for column in table.untrusted)
-    return 256 + min(widest, 3 * limits.stdout + MAX_DEFAULT_BYTES)
+    return CELL_HEAD + encoded_size(table.untrusted, min(widest, 3 * limits.stdout + MAX_DEFAULT_BYTES))

@@ -15,13 +15,12 @@ import struct
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from privid.model import Column
 from privid.room.priority import QUICK, set_priority
 from privid.sandbox.rows import Row, default_row, output_limit, parse_rows
 
-from .kept import Keeper
+from .kept import write_cell
 from .pace import Overspent, Pace
 from .rows import encode_columns
 
@@ -36,26 +35,27 @@ _LET_GO = 1000
 
 @dataclass(frozen=True)
 class Output:
-    """What is to be read; a descriptor with what was printed comes with it, if the run went well."""
+    """What is to be read. With it come a descriptor of the segment in which rows are kept, and one of what was printed, if the run went
+    well."""
 
-    key: bytes  # under which rows are kept
+    offset: int  # of the cell in its segment
+    room: int  # bytes of the cell
     columns: Sequence[Column]
     max_rows: int
     size: int  # bytes that were printed
-    gone: Sequence[bytes]  # keys whose rows are dropped
     busy: int  # nanoseconds of processor time, whatever was printed
     span: int  # nanoseconds over which they are spread
 
 
-def hand_over(sock: socket.socket, output: Output, printed: int | None) -> None:
+def hand_over(sock: socket.socket, output: Output, segment: int, printed: int | None) -> None:
     body = pickle.dumps(output, pickle.HIGHEST_PROTOCOL)
-    socket.send_fds(sock, [_HEAD.pack(len(body))], [] if printed is None else [printed])
+    socket.send_fds(sock, [_HEAD.pack(len(body))], [segment] if printed is None else [segment, printed])
     sock.sendall(body)
 
 
-def take_over(sock: socket.socket) -> tuple[Output, int | None] | None:
+def take_over(sock: socket.socket) -> tuple[Output, int, int | None] | None:
     """None at the end."""
-    head, descriptors, _, _ = socket.recv_fds(sock, _HEAD.size, 1)
+    head, descriptors, _, _ = socket.recv_fds(sock, _HEAD.size, 2)
     if len(head) < _HEAD.size:
         return None
     body, length = bytearray(), _HEAD.unpack(head)[0]
@@ -63,10 +63,10 @@ def take_over(sock: socket.socket) -> tuple[Output, int | None] | None:
         if not (piece := sock.recv(length - len(body))):
             return None
         body += piece
-    return pickle.loads(body), descriptors[0] if descriptors else None
+    return pickle.loads(body), descriptors[0], descriptors[1] if len(descriptors) > 1 else None
 
 
-def read(keeper: Keeper, output: Output, printed: int | None) -> None:
+def read(output: Output, segment: int, printed: int | None) -> None:
     """One output."""
     pace = Pace(output.busy, output.span)
     columns = output.columns
@@ -77,11 +77,13 @@ def read(keeper: Keeper, output: Output, printed: int | None) -> None:
         # it takes longer than any that was ever measured: a row of defaults, as if the program had taken too long itself
         rows = [default_row(columns)]
         body = encode_columns(columns, rows, pace.pause)
-    keeper.put(output.key, len(rows), body, pace.pause)
+    try:
+        write_cell(segment, output.offset, output.room, len(rows), body, pace.pause)
+    finally:
+        os.close(segment)
     while rows:
         del rows[-_LET_GO:]
         pace.pause()
-    keeper.drop(output.gone)
     pace.finish()
 
 
@@ -109,15 +111,14 @@ def main() -> None:
     """Until the engine closes its end, or dies."""
     parser = argparse.ArgumentParser(prog="python -m privid.engine.reader", description="Reads the output of programs for an engine.")
     parser.add_argument("--control", type=int, required=True)
-    parser.add_argument("--rows", type=Path, required=True)
     options = parser.parse_args()
-    control, keeper = socket.socket(fileno=options.control), Keeper(options.rows)
+    control = socket.socket(fileno=options.control)
     gc.disable()  # what is read has no cycles, and looking for them takes longer the deeper it is nested
     set_priority(0, QUICK)  # where it may: a busy machine would make it late
     with suppress(OSError):
         control.sendall(DONE)  # it is there
         while (found := take_over(control)) is not None:
-            read(keeper, *found)
+            read(*found)
             control.sendall(DONE)
 
 

@@ -7,6 +7,7 @@ that were to be read before it (`schedule`).
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from privid.model import Table
 from privid.sandbox.printed import Printed
 from privid.sandbox.rows import output_limit
 
+from .kept import Cell
 from .reader import DONE, Output, hand_over
 
 if TYPE_CHECKING:
@@ -129,18 +131,22 @@ def _order(slot: Slot) -> tuple[int, int]:
 class Readings:
     """The reader as the engine has it; one output at a time. It is replaced when it has died."""
 
-    def __init__(self, rows: Path) -> None:
-        self._rows = rows
+    def __init__(self, segments: Path) -> None:
+        self._segments = segments
         self._lock = threading.Lock()
         self._sock, self._process = self._start()
 
-    def read(self, key: bytes, table: Table, printed: Printed | None, gone: Sequence[bytes] = ()) -> None:
+    def read(self, cell: Cell, table: Table, printed: Printed | None) -> None:
         """Have what was printed read and kept; None if the run went wrong. Nothing here depends on what it was."""
-        output = Output(key, table.untrusted, table.max_rows, 0 if printed is None else printed.size, gone, busy_time(table),
+        output = Output(cell.offset, cell.size, table.untrusted, table.max_rows, 0 if printed is None else printed.size, busy_time(table),
                         3 * reading_time(table) // 4)
         with self._lock:
             with suppress(OSError):
-                hand_over(self._sock, output, None if printed is None else printed.fileno())
+                segment = cell.open(self._segments)
+                try:
+                    hand_over(self._sock, output, segment, None if printed is None else printed.fileno())
+                finally:
+                    os.close(segment)
                 if self._sock.recv(1) == DONE:
                     return
             self._end()
@@ -154,8 +160,7 @@ class Readings:
     def _start(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            process = subprocess.Popen([sys.executable, "-m", "privid.engine.reader", "--control", str(theirs.fileno()),
-                                        "--rows", str(self._rows)],
+            process = subprocess.Popen([sys.executable, "-m", "privid.engine.reader", "--control", str(theirs.fileno())],
                                        stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),))
         finally:
             theirs.close()

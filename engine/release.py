@@ -6,7 +6,9 @@ import hashlib
 import hmac
 import secrets
 import time
+from array import array
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -16,10 +18,8 @@ from privid import calculus
 from privid.errors import SandboxFailed
 from privid.ledger import Claim, Connection, Ledger, ReleaseRecord, Use
 from privid.model import Camera, Key, Plan, Span, TableUse
-from privid.room.evaluate import chunk_moments
 from privid.room.query import objects, publics
-from privid.room.room import Room
-from privid.sandbox.executable import Kind
+from privid.room.room import Room, lacking_disk
 from privid.udf import noise
 
 from .allowances import is_slow, margin_of, picking, widened
@@ -35,9 +35,9 @@ from .judge import Judge, Judged, is_allowed, text_of
 from .log import Log
 from .obstacle import Obstacle
 from .programs import OUTCOMES, Programs
+from .reads import Prepared, Read
 from .runner import Runner
 from .scenes import Scenes
-from .series import Stretch
 from .shapes import Shapes, Wider
 from .timetable import NANO, nanoseconds
 from .wire import Malformed
@@ -58,29 +58,6 @@ class Answer:
         """The notice in ASCII, names that it mentions too: a client that cannot show a letter still gets what it paid for."""
         notice = None if self.notice is None else self.notice.encode("ascii", "backslashreplace").decode()
         return {"rows": [list(row) for row in self.rows], "notice": notice, "reused": self.reused}
-
-
-@dataclass(frozen=True)
-class _Read:
-    """One table of a release: its runs by all that decides their rows, what it is run and read as, and where those runs lie in the chunk
-    cache. What there is of each run is computed when it is to run."""
-
-    use: TableUse
-    kind: Kind
-    stretches: list[Stretch]
-    wider: Wider
-    kept: list[Stretch]
-
-    def each(self) -> tuple[list[tuple[int, int]], list[int], list[bytes]]:
-        """Chunk and region of each run in order of time, where it stands in time, and its key in the chunk cache."""
-        table, stretches = self.use.table, self.kept
-        runs = [(one.chunk + n, one.region) for one in stretches for n in range(one.count)]
-        moments = [moment for one in stretches for moment in chunk_moments(table, (one.chunk, one.chunk + one.count))]
-        keys = [key for one in stretches for key in one.all_keys()]
-        if table.regions is None:
-            return runs, moments, keys
-        order = sorted(range(len(runs)), key=runs.__getitem__)
-        return [runs[n] for n in order], [moments[n] for n in order], [keys[n] for n in order]
 
 
 class Desk:
@@ -121,14 +98,14 @@ class Desk:
         stated.confirm(conn)
         self._scenes.confirm(conn, judged.tables)
 
-    def _read(self, use: TableUse, *, alone: bool = False) -> _Read:
+    def _read(self, use: TableUse, *, alone: bool = False) -> Read:
         """`alone`: whatever wider table there is."""
         table, kind, runtime = use.table, self._programs.kind(use.table.executable), self._programs.runtime_id
         own = series_of(table, kind.value, runtime).stretches(use)
         wider = Wider(table, None) if alone else self._shapes.of(table, kind.value, runtime)
-        return _Read(use, kind, own, wider, own if wider.picks is None else series_of(wider.table, kind.value, runtime).stretches(use))
+        return Read(use, kind, own, wider, own if wider.picks is None else series_of(wider.table, kind.value, runtime).stretches(use))
 
-    def _reads(self, request: dict[str, Any], judged: Judged) -> tuple[list[_Read], Fraction]:
+    def _reads(self, request: dict[str, Any], judged: Judged) -> tuple[list[Read], Fraction]:
         """What is read, and the allowance with it: a wider table is used where the session has the time that this can take."""
         reads = [self._read(use) for use in judged.plan.uses]
         more = sum((picking(read.use.count, len(read.wider.table.untrusted), self._programs.weight(read.wider.table))
@@ -189,15 +166,20 @@ class Desk:
             return Answer(again, f"reused the answer of release {stored.release}, at no charge", True)
         self._obstacle.check()  # before the charge: what is not there computes nothing
         self._evaluations.check()
-        self._check_kept(reads, judged)
-        cancel.check()
-        release = self._ledger.charge(_claims(plan), ReleaseRecord(
-            role=text_of(request, "role"), query=text_of(request, "query"), canonical=plan.canonical, key=key, epsilon=plan.epsilon,
-            mechanism=plan.mechanism, outputs=plan.outputs), partial(self._confirm, stated, judged))
-        handle = Handle(Charge(release, arrived, time.monotonic_ns(), nanoseconds(allowance)), self._cache.pin())
+        with ExitStack() as undo:
+            pin = self._cache.pin()
+            undo.callback(self._cache.unpin, pin)
+            prepared = self._prepare(reads, judged.files)
+            undo.callback(self._give_back, prepared)
+            cancel.check()
+            release = self._ledger.charge(_claims(plan), ReleaseRecord(
+                role=text_of(request, "role"), query=text_of(request, "query"), canonical=plan.canonical, key=key, epsilon=plan.epsilon,
+                mechanism=plan.mechanism, outputs=plan.outputs), partial(self._confirm, stated, judged))
+            undo.pop_all()
+        handle = Handle(Charge(release, arrived, time.monotonic_ns(), nanoseconds(allowance)), pin)
         self._log.write("release charged", release=release, cameras=len(plan.costs), outputs=len(plan.outputs), groups=len(plan.keys))
         try:
-            self._submit(handle, reads)
+            self._submit(handle, prepared)
             with cancel.calling(partial(self.abandon, handle)):
                 return self._carry_out(handle, judged, cancel)
         except BaseException as error:
@@ -205,13 +187,26 @@ class Desk:
             self.drop(handle)
             raise
 
-    def _check_kept(self, reads: Sequence[_Read], judged: Judged) -> None:
-        """Rows that will be kept, as many and as large as they can be, fit on the disk beside what computing takes."""
-        most = 0
-        for read in reads:
-            known = self._cache.count(read.kept)
-            most += max(0, sum(one.count for one in read.kept) - known) * self._programs.weight(read.wider.table)
-        self._room.check_kept(most, judged.files)
+    def _prepare(self, reads: Sequence[Read], files: int) -> list[Prepared]:
+        """Disk for all rows that will be kept, as many and as large as they can be: what is allocated now, nobody can take away."""
+        made: list[Prepared] = []
+        try:
+            for read in reads:
+                runs, moments, keys = read.each()
+                count, size = len(keys) - len(self._cache.known(keys, touch=True)), self._programs.weight(read.wider.table)
+                self._room.check_kept(count * size, files)
+                try:
+                    made.append(Prepared(read, runs, moments, keys, self._cache.allocate(count, size)))
+                except OSError:
+                    raise lacking_disk(count * size) from None
+        except BaseException:
+            self._give_back(made)
+            raise
+        return made
+
+    def _give_back(self, prepared: Sequence[Prepared]) -> None:
+        for one in prepared:
+            self._cache.settle(one.cells)
 
     def _carry_out(self, handle: Handle, judged: Judged, cancel: Cancel) -> Answer:
         """Slots, evaluation, noise; then the wait."""
@@ -299,19 +294,24 @@ class Desk:
         handle = Handle(None, self._cache.pin())
         self._log.write("raw access", tables=len(tables))
         try:
-            self._submit(handle, [self._read(TableUse(table, ((0, table.grid.count),))) for table in tables])
+            self._submit(handle, self._prepare([self._read(TableUse(table, ((0, table.grid.count),))) for table in tables], 0))
         except BaseException:
             self.drop(handle)
             raise
         return handle
 
-    def _submit(self, handle: Handle, reads: Sequence[_Read]) -> None:
-        for read in reads:
-            runs, moments, keys = read.each()
-            self._shapes.remember(read.wider, read.kind.value, self._programs.runtime_id)
-            job = self._runner.submit(read.wider.table, read.kind, runs, keys)
-            blocks = Blocks.of(read.use, runs, moments, keys, read.wider.picks)
-            handle.scans[read.use.table.index] = Scan(read.use, blocks, job)
+    def _submit(self, handle: Handle, prepared: Sequence[Prepared]) -> None:
+        for number, (read, runs, moments, keys, cells) in enumerate(prepared):
+            try:
+                self._shapes.remember(read.wider, read.kind.value, self._programs.runtime_id)
+                job = self._runner.submit(read.wider.table, read.kind, runs, keys, cells)
+            except BaseException:
+                self._give_back(prepared[number:])
+                raise
+            known = self._cache.addresses([key for key in keys if key not in job.wanted])
+            addresses = array("q", (known[key] if key in known else job.wanted[key].cell.address for key in keys))
+            blocks = Blocks.of(read.use, runs, moments, addresses, read.wider.picks)
+            handle.scans[read.use.table.index] = Scan(read.use, blocks, keys, job)
 
     def scan(self, handle: Handle, table: int) -> Iterator[bytes]:
         """Bodies of B messages."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from privid.model import Column
 
-__all__ = ["Padding", "Row", "Value", "decode_columns", "encode_columns", "header", "pick", "row_width"]
+__all__ = ["Padding", "Row", "Value", "decode_columns", "encode_columns", "encoded_size", "header", "pick", "row_width"]
 
 Value = str | float | bool
 Row = Sequence[Value]
@@ -32,6 +32,11 @@ def encode_columns(columns: Sequence[Column], rows: Sequence[Row], pause: Callab
         parts += body
         pause()
     return b"".join(parts)
+
+
+def encoded_size(columns: Sequence[Column], values: int) -> int:
+    """Bytes of encoded columns whose values take so many."""
+    return _U32.size * len(columns) + values
 
 
 def _encode(column: Column, values: list[Value]) -> list[bytes]:

@@ -35,6 +35,7 @@ from privid.video.cutout import cutout, is_whole
 from .board import Board
 from .chunks import ChunkCache
 from .jobs import Job, Margins, Slot, State
+from .kept import Cell, Cells
 from .log import Log
 from .reading import reading_time
 from .reserve import directory, reserved
@@ -63,10 +64,8 @@ LONGEST_ALLOWANCE = 5 * NANO
 PIXELS_PER_SECOND = 100_000_000
 #: modules whose imports are remembered
 REMEMBERED = 1000
-#: entries that have left the cache, whose rows are dropped with each output that is read
-_DROPPED = 4
 PROGRAM, FILES, WHOLE = "program", "files", "whole"
-_NOWHERE = Place(0, 0, 1)
+_NOWHERE, _NO_CELL = Place(0, 0, 1), Cell(0, 0)
 
 
 class TooBusy(SandboxFailed):
@@ -79,7 +78,7 @@ class Runner:
     def __init__(self, lanes: Sequence[LaneLike], cache: ChunkCache, scratch: Path, log: Log, *,
                  starts_warm: Callable[[Table], bool], read_file: Callable[[str], bytes],
                  open_reader: Callable[[Footage], Reader], describe: Callable[[Table, int, int, Path], None],
-                 read_output: Callable[[bytes, Table, RunResult, Sequence[bytes]], None], weigh: Callable[[Table], int],
+                 read_output: Callable[[Cell, Table, RunResult], None],
                  post: Callable[[Job], None] = lambda job: None) -> None:
         self._lanes = lanes
         self._cache = cache
@@ -90,7 +89,7 @@ class Runner:
         self._read_file = read_file
         self._open_reader = open_reader
         self._describe = describe
-        self._read_output, self._weigh = read_output, weigh
+        self._read_output = read_output
         self._post = post
         self._imports: dict[str, int] = {}  # what importing modules took, by their content
         self._shelf = Shelf(scratch / "shelf")
@@ -178,11 +177,12 @@ class Runner:
         """When all rows of these jobs are there, by the timetable; 0 if they were there all along."""
         return self._board.unread.read_by([slot for job in jobs for slot in job.wanted.values()])
 
-    def submit(self, table: Table, kind: Kind, runs: Sequence[tuple[int, int]], keys: Sequence[bytes]) -> Job:
-        """Reserve slots for the runs (chunk and region) that are neither kept nor under way, and start on them."""
+    def submit(self, table: Table, kind: Kind, runs: Sequence[tuple[int, int]], keys: Sequence[bytes], cells: Cells) -> Job:
+        """Reserve slots for the runs (chunk and region) that are neither kept nor under way, and start on them; `cells` are for their
+        rows, as many as runs were not kept."""
         folder, warm = self._scratch / f"job-{secrets.token_hex(8)}", self._warm(table)
         program = Program(folder / PROGRAM, kind, table.runtime, folder / FILES if table.executable.files else None, warm)
-        job = Job(secrets.token_hex(4), table, program, folder, reading_time(table))
+        job = Job(secrets.token_hex(4), table, program, folder, cells, reading_time(table))
         board = self._board
         while True:
             # The cache is asked outside the lock. A slot enters it before it leaves under_way, so unless some slot finished
@@ -191,17 +191,21 @@ class Runner:
             known = self._cache.known(keys, touch=True)
             with board.lock:
                 known = {key for key in known if key not in board.under_way}  # kept, but its moment has not come
-            todo = [Slot(key, chunk, region, _NOWHERE, job, {job}) for (chunk, region), key in zip(runs, keys, strict=True)
+            todo = [Slot(key, chunk, region, _NOWHERE, _NO_CELL, job, {job}) for (chunk, region), key in zip(runs, keys, strict=True)
                     if key not in known]
             with board.lock:
                 if finished == board.finished or not todo:
                     board.reserve(job, todo, self.pitch(table), time.monotonic_ns() + self.lead(table, len(todo)))
+                    for number, slot in enumerate(job.own):
+                        slot.cell = cells[number]
                     decoder = threading.Thread(target=self._decode, args=(job,), name=f"decode {job.ident}", daemon=True)
                     if job.own:
                         self._shelf.enter(table.camera.footage)
                         self._decoders.add(decoder)
                         decoder.start()
                     break
+        if not job.own:
+            self._cache.settle(cells)
         self._post(job)
         self._log.write("job", job=job.ident, chunks=len(runs), slots=len(job.own), shared=len(job.wanted) - len(job.own),
                         pitch_ms=self.pitch(table) / 1e6)
@@ -397,8 +401,8 @@ class Runner:
                 if slot.state is State.CANCELLED:  # before its program had ended
                     board.closing.put((0, slot))
                     continue
-                self._read_output(slot.key, job.table, result, self._cache.gone(_DROPPED))
-                self._cache.put(slot.key, result.outcome.value, self._weigh(job.table))
+                self._read_output(slot.cell, job.table, result)
+                self._cache.put(slot.key, slot.cell.address)
                 with board.lock:
                     job.outcomes[result.outcome.value] = job.outcomes.get(result.outcome.value, 0) + 1
                     slot.kept = True
@@ -455,6 +459,7 @@ class Runner:
                 self._imports[job.table.executable.sha256] = int(max(took) * NANO)
             for lane in self._lanes:
                 lane.dismiss(job.program)
+            self._cache.settle(job.cells)
             shutil.rmtree(job.folder, ignore_errors=True)
 
 

@@ -25,7 +25,7 @@ from .server import Report, RoomServer
 from .settings import HASH_FACTOR, SORT_MEMORY
 from .space import RESERVE, Gauge, is_enough, rounded
 
-__all__ = ["Room"]
+__all__ = ["Room", "lacking_disk"]
 
 Columns = Sequence[tuple[str, Sequence[str] | None]]
 
@@ -49,6 +49,13 @@ class _PublicRows:
 
     def matching(self, columns: Columns, rows: Sequence[Key], condition: str) -> list[Key]:
         return matching(self.pool, self.settings, columns, rows, condition)
+
+
+def lacking_disk(rows: int) -> EngineUnavailable:
+    """Of an engine that could not keep so many bytes of rows."""
+    return EngineUnavailable(f"keeping the rows of this release could take {max(1, rows >> 20)} MB of disk, and less is free",
+                             detail="As much must be free as all rows can take at most, so that how many there are does not show.",
+                             hint="Choose fewer chunks, fewer text columns or a smaller max_rows, or let the operator make room.")
 
 
 class Room:
@@ -112,9 +119,7 @@ class Room:
         """Refuses what could fill the disk with rows that are kept."""
         disk, _ = self.gauge.free()
         if rows and disk < rows + 2 * rounded(files) + RESERVE:
-            raise EngineUnavailable(f"keeping the rows of this release could take {max(1, rows >> 20)} MB of disk, and less is free",
-                                    detail="As much must be free as all rows can take at most, so that how many there are does not show.",
-                                    hint="Choose fewer chunks, fewer text columns or a smaller max_rows, or let the operator make room.")
+            raise lacking_disk(rows)
 
     # For the process that evaluates
 

@@ -67,8 +67,6 @@ class Gauge:
         self._known: tuple[int, int] | None = None
         #: bytes of memory that are free, whatever programs do with theirs
         self.memory: Callable[[], int] = free_memory
-        #: bytes of disk that kept rows could still take, beyond what they do
-        self.hidden: Callable[[], int] = lambda: 0
         #: when something was last computed, in seconds of the monotonic clock
         self.busy_until: Callable[[], float] = lambda: 0.0
 
@@ -76,7 +74,7 @@ class Gauge:
         """Bytes of disk and of memory."""
         with self._lock:
             if self._known is None or time.monotonic() > self.busy_until() + 1:
-                self._known = free_disk(self._directory) - self.hidden(), self.memory()
+                self._known = free_disk(self._directory), self.memory()
             return self._known
 
 

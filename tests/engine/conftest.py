@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import shutil
+import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from psycopg import sql
 
 from tests.conftest import write_video
 from tests.engine.client import EngineProcess, running
+from tests.guard import guarded
 from tests.ledger.postgres import Database, temporary_server
 
 #: tells the brightness of the first pixel; a shell starts in time on a busy machine, too
@@ -115,3 +118,17 @@ def house() -> Iterator[House]:
             database.ledger.close()
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture
+def small_disk() -> Iterator[Callable[[int], Path]]:
+    """Makes a file system of so many megabytes, unmounted whatever becomes of the test."""
+    with ExitStack() as made:
+
+        def mount(megabytes: int) -> Path:
+            path = Path(tempfile.mkdtemp(prefix="privid-small-"))
+            made.enter_context(guarded(path, ["umount", "--lazy", path]))
+            subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=755", "small", path], check=True)
+            return path
+
+        yield mount

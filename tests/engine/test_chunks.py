@@ -1,17 +1,14 @@
-"""The chunk cache."""
+"""Keys of the chunk cache: whatever a program could see is in them."""
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 
-from privid.engine.chunks import ChunkCache, series_of
-from privid.engine.kept import Keeper, Kept, rows_file
+from privid.engine.chunks import series_of
 from privid.model import Camera, Column, Executable, Footage, Grid, Mask, Region, Regions, Table, VideoFile
 
 FOOTAGE = Footage((VideoFile("a.mp4", "aa", 0, 100), VideoFile("b.mp4", "bb", 100, 100)), Fraction(10), 64, 48)
@@ -73,114 +70,3 @@ def test_a_chunk_that_spans_two_files_depends_on_both() -> None:
     for i in range(2):
         files = tuple(replace(f, sha256="cc") if at == i else f for at, f in enumerate(FOOTAGE.files))
         assert keys(table) != keys(replace(table, camera=replace(CAMERA, footage=replace(FOOTAGE, files=files))))
-
-
-def keep(path: Path, key: bytes, rows: int, body: bytes) -> None:
-    """As the reader does."""
-    keeper = Keeper(rows_file(path))
-    keeper.put(key, rows, body)
-    keeper.close()
-
-
-def test_entries_survive_a_restart(tmp_path: Path) -> None:
-    path = tmp_path / "c" / "chunks.db"
-    cache = ChunkCache(path)
-    keep(path, b"k", 2, b"body")
-    cache.put(b"k", "ok", 10)
-    cache.close()
-    cache = ChunkCache(path)
-    assert cache.get(b"k") == (2, b"body")
-    assert cache.get(b"other") is None
-    assert cache.known([b"k", b"other"], touch=False) == {b"k"}
-    assert all(file.stat().st_mode & 0o777 == 0o600 for file in (path, rows_file(path)))
-    cache.close()
-
-
-@pytest.mark.parametrize("name", ["chunks.db", "rows.db"])
-def test_a_damaged_file_is_started_afresh(tmp_path: Path, name: str) -> None:
-    path = tmp_path / "chunks.db"
-    cache = ChunkCache(path)
-    keep(path, b"k", 1, b"")
-    cache.put(b"k", "ok", 1)
-    cache.close()
-    (tmp_path / name).write_bytes(b"this is not a database" * 1000)
-    cache = ChunkCache(path)
-    assert cache.get(b"k") is None and not cache.known([b"k"], touch=False)
-    keep(path, b"k", 0, b"")
-    assert cache.get(b"k") == (0, b"")
-    cache.close()
-
-
-def test_what_a_crash_left_of_an_entry_is_cleared_away(tmp_path: Path) -> None:
-    path = tmp_path / "chunks.db"
-    cache = ChunkCache(path)
-    keep(path, b"rows only", 1, b"a")
-    keep(path, b"both", 1, b"b")
-    cache.put(b"both", "ok", 1)
-    cache.put(b"index only", "ok", 1)
-    cache.close()
-    cache = ChunkCache(path)
-    assert cache.known([b"rows only", b"both", b"index only"], touch=False) == {b"both"}
-    assert cache.get(b"rows only") is None and cache.get(b"both") == (1, b"b")
-    cache.close()
-
-
-def test_long_rows_lie_in_pieces_and_are_there_once_all_are(tmp_path: Path) -> None:
-    path, body, seen = tmp_path / "rows.db", bytes(range(256)) * 4096, list[object]()
-    keeper = Keeper(path)
-    kept = Kept(path)
-    keeper.put(b"k", 7, body, lambda: seen.append(kept.get(b"k")))
-    assert len(seen) > 3 and seen == [None] * (len(seen) - 1) + [(7, body)]
-    keeper.put(b"k", 1, b"short")
-    assert kept.get(b"k") == (1, b"short")
-    keeper.drop([b"k", b"other"])
-    assert kept.get(b"k") is None
-    kept.close()
-    keeper.close()
-
-
-def test_whoever_asks_the_cache_does_not_wait_for_rows_that_are_being_written(tmp_path: Path) -> None:
-    """Otherwise how long others wait would tell how much a program printed."""
-    path = tmp_path / "chunks.db"
-    cache = ChunkCache(path)
-    keeper = Keeper(rows_file(path))
-    keeper._db.execute("BEGIN IMMEDIATE")  # in the middle of it
-    begun = time.monotonic()
-    cache.put(b"other", "ok", 1)
-    cache.known([b"other"], touch=True)
-    cache.unpin(cache.pin())
-    assert time.monotonic() - begun < 1
-    keeper.close()
-    cache.close()
-
-
-def test_the_least_recently_used_leave_first_by_their_public_weight(tmp_path: Path) -> None:
-    cache = ChunkCache(tmp_path / "chunks.db", limit=30)
-    for key in (b"a", b"b", b"c"):
-        cache.put(key, "ok", 10)
-    cache.known([b"a"], touch=True)
-    cache.put(b"d", "ok", 10)  # what it really holds is smaller: weight counts
-    assert cache.known([b"a", b"b", b"c", b"d"], touch=False) == {b"a", b"c", b"d"}
-    assert cache.gone(5) == [b"b"] and cache.gone(5) == []  # whose rows can be dropped
-    cache.close()
-
-
-def test_rows_that_came_back_are_not_dropped(tmp_path: Path) -> None:
-    cache = ChunkCache(tmp_path / "chunks.db", limit=10)
-    for key in (b"a", b"b", b"a"):
-        cache.put(key, "ok", 10)
-    assert cache.gone(5) == [b"b"]
-    cache.close()
-
-
-def test_what_a_release_has_looked_up_stays_until_it_is_over(tmp_path: Path) -> None:
-    cache = ChunkCache(tmp_path / "chunks.db", limit=20)
-    cache.put(b"a", "ok", 10)
-    pin = cache.pin()
-    cache.known([b"a"], touch=True)
-    for key in (b"b", b"c", b"d"):
-        cache.put(key, "ok", 10)
-    assert cache.known([b"a", b"b", b"c", b"d"], touch=False) == {b"a", b"b", b"c", b"d"}
-    cache.unpin(pin)
-    assert cache.known([b"a", b"b", b"c", b"d"], touch=False) == {b"c", b"d"}
-    cache.close()

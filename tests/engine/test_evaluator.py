@@ -5,11 +5,9 @@ from __future__ import annotations
 import itertools
 import os
 import signal
-import subprocess
-import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from io import StringIO
@@ -20,11 +18,10 @@ import pytest
 from privid.engine.cancel import Cancel, Cancelled
 from privid.engine.chunks import ChunkCache
 from privid.engine.evaluation import Done, Evaluation, Evaluations, Task
-from privid.engine.kept import rows_file
+from privid.engine.kept import segments_of
 from privid.engine.log import Log
 from privid.engine.timetable import NANO
 from privid.room.room import Room
-from tests.guard import guarded
 from tests.room.conftest import ServedDatabase, directory_for_data, soon
 from tests.room.conftest import served as served
 from tests.room.conftest import served_server as served_server
@@ -37,7 +34,7 @@ SPIN = "SELECT room.spin({})"
 def evaluating(data: Path, served: ServedDatabase) -> Iterator[Evaluations]:
     cache = ChunkCache(data / "chunks.db")
     room = Room(data, served, lambda event, /, **fields: None)
-    made = Evaluations(room, rows_file(data / "chunks.db"), Log(StringIO()))
+    made = Evaluations(room, segments_of(data / "chunks.db"), Log(StringIO()))
     try:
         yield made
     finally:
@@ -50,15 +47,6 @@ def evaluating(data: Path, served: ServedDatabase) -> Iterator[Evaluations]:
 def evaluations(served: ServedDatabase) -> Iterator[Evaluations]:
     with directory_for_data() as data, evaluating(data, served) as made:
         yield made
-
-
-@pytest.fixture
-def small_disk() -> Iterator[Path]:
-    """A file system of 200 MB, unmounted whatever becomes of the test."""
-    path = Path(tempfile.mkdtemp(prefix="privid-small-"))
-    with guarded(path, ["umount", "--lazy", path]):
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200m,mode=755", "small", path], check=True)
-        yield path
 
 
 def task(query: str, ident: int, *, slow: bool = False, allowance: int = ALLOWANCE,
@@ -111,10 +99,11 @@ def test_what_could_lack_disk_is_not_tried_and_that_is_said_when_it_begins(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file system")
-def test_a_disk_that_is_full_shows_at_no_moment_and_is_survived(small_disk: Path, served: ServedDatabase) -> None:
+def test_a_disk_that_is_full_shows_at_no_moment_and_is_survived(small_disk: Callable[[int], Path], served: ServedDatabase) -> None:
     """Sorting needs 5 MB of files here; whoever asks says so, and is told at the beginning that there is no place."""
     sort = "SELECT 7 FROM (SELECT n FROM pg_catalog.generate_series(1, 200000) n ORDER BY n::text OFFSET 199999) s"
-    with evaluating(small_disk, served) as evaluations:
+    disk = small_disk(200)
+    with evaluating(disk, served) as evaluations:
         def ask(files: int) -> tuple[bool, bool, int]:
             one = submit(evaluations, sort, files=files, slow=True, allowance=2 * NANO)
             begun = one.wait_begun(Cancel())
@@ -123,14 +112,14 @@ def test_a_disk_that_is_full_shows_at_no_moment_and_is_survived(small_disk: Path
 
         fits, right, late = ask(10 << 20)
         assert fits and right and late >= 0
-        with (small_disk / "filling").open("wb") as filling:
-            left = os.statvfs(small_disk)
+        with (disk / "filling").open("wb") as filling:
+            left = os.statvfs(disk)
             filling.write(bytes(left.f_bavail * left.f_frsize - (2 << 20)))
         fits, right, late = ask(10 << 20)
         assert not fits and not right and late >= 0
         fits, right, late = ask(0)  # nobody has said that it needs some
         assert fits and not right and late >= 0
-        (small_disk / "filling").unlink()
+        (disk / "filling").unlink()
         fits, right, late = ask(10 << 20)
         assert fits and right and late >= 0
 

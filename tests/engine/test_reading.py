@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from privid.engine.jobs import Job, Slot
-from privid.engine.kept import Keeper, Kept
+from privid.engine.kept import Cell, Cells, Kept, Segments, segment_of
 from privid.engine.reading import Readings, Unread, busy_time, reading_time, schedule
 from privid.engine.rows import decode_columns
 from privid.engine.timetable import NANO, Place
@@ -28,19 +28,25 @@ from tests.calculus import builders
 
 NUMBER = Column("n", 1, "float8", "float8", False, 0.0)
 WORD = Column("word", 2, "text", "text", False, "none")
+NO_CELL, NO_CELLS = Cell(0, 0), Cells(0, (), 1, 0)
 
 
 class Desk:
     """The reader, and what it has kept."""
 
-    def __init__(self, path: Path) -> None:
-        self.readings, self._kept = Readings(path), Kept(path)
+    def __init__(self, directory: Path) -> None:
+        self._segments = Segments(directory)
+        self.readings, self._kept = Readings(directory), Kept(directory)
+
+    def cell(self) -> Cell:
+        return self._segments.allocate(1, 64 << 20)[0]
 
     def read(self, of: Table, stdout: bytes | None) -> tuple[int, bytes]:
-        key = b"%d" % time.monotonic_ns()
-        self.readings.read(key, of, None if stdout is None else Printed.of(stdout))
-        found = self._kept.get(key)
+        cell = self.cell()
+        self.readings.read(cell, of, None if stdout is None else Printed.of(stdout))
+        found = self._kept.get(cell.address)
         assert found is not None
+        self._segments.remove(segment_of(cell.address))
         return found
 
     def busy(self) -> int:
@@ -54,9 +60,7 @@ class Desk:
 
 @pytest.fixture(scope="module")
 def readings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    path = tmp_path_factory.mktemp("rows") / "rows.db"
-    Keeper(path).close()
-    made = Desk(path)
+    made = Desk(tmp_path_factory.mktemp("rows"))
     yield made
     made.close()
 
@@ -128,13 +132,13 @@ def test_reading_many_short_rows_takes_the_processor_time_that_is_set_aside_for_
 def assert_spent(readings: Desk, of: Table, stdout: bytes) -> None:
     """What is as bad as it can be takes what nothing takes, within the time that is set aside: others feel no difference. Of several runs
     the best, for the machine may be busy with something else."""
-    spent = {}
+    spent, cell = {}, readings.cell()
     for what, printed in (("much", stdout), ("nothing", b"")):
         busy, taken = list[int](), list[int]()
         while len(busy) < 3 or (min(taken) >= reading_time(of) and len(busy) < 50):
             file = Printed.of(printed)
             begun, used = time.monotonic_ns(), readings.busy()
-            readings.readings.read(b"spent", of, file)
+            readings.readings.read(cell, of, file)
             busy.append(readings.busy() - used)
             taken.append(time.monotonic_ns() - begun)
             file.close()
@@ -167,9 +171,9 @@ def test_outputs_wait_for_those_before_them() -> None:
 def test_a_schedule_is_the_same_whether_or_not_what_is_past_was_forgotten(tmp_path: Path) -> None:
     """Otherwise an output that waits for one that is forgotten would be asked for too early."""
     now = time.monotonic_ns()
-    job = Job("j", table(1, NUMBER), Program(tmp_path / "p", Kind.PROGRAM), tmp_path, reading=NANO)
+    job = Job("j", table(1, NUMBER), Program(tmp_path / "p", Kind.PROGRAM), tmp_path, NO_CELLS, reading=NANO)
     ends = [now - 10 * NANO, *[now - 2 * NANO] * 2, *[now - NANO // 2] * 4]
-    slots = [Slot(b"%d" % i, i, 0, Place(0, end, 0), job, {job}) for i, end in enumerate(ends)]
+    slots = [Slot(b"%d" % i, i, 0, Place(0, end, 0), NO_CELL, job, {job}) for i, end in enumerate(ends)]
     unread = Unread()
     unread.add(slots)
     last = unread.read_by(slots[-1:])
@@ -182,9 +186,9 @@ def test_a_schedule_is_the_same_whether_or_not_what_is_past_was_forgotten(tmp_pa
 
 def test_when_rows_are_there_follows_from_the_slots_that_were_handed_over_and_nothing_is_kept_of_the_past(tmp_path: Path) -> None:
     now = time.monotonic_ns()
-    job = Job("j", table(1, NUMBER), Program(tmp_path / "p", Kind.PROGRAM), tmp_path, reading=NANO)
+    job = Job("j", table(1, NUMBER), Program(tmp_path / "p", Kind.PROGRAM), tmp_path, NO_CELLS, reading=NANO)
     ends = [now - 10 * NANO, *[now - 2 * NANO] * 2, *[now - NANO // 2] * 4, now + 100 * NANO]
-    slots = [Slot(b"%d" % i, i, 0, Place(i, end, 0), job, {job}) for i, end in enumerate(ends)]
+    slots = [Slot(b"%d" % i, i, 0, Place(i, end, 0), NO_CELL, job, {job}) for i, end in enumerate(ends)]
     unread = Unread()
     unread.add(slots)
     for slot in reversed(slots):
@@ -199,11 +203,11 @@ def test_the_engine_moves_no_byte_of_what_was_printed(readings: Desk) -> None:
     """Its interpreter does the same for an empty output as for one of a megabyte: as much is said, and no memory is taken."""
     of = table(1000, WORD)
     line = b'{"word": "%s"}\n' % (b"x" * 1024)
-    said = []
+    said, cell = [], readings.cell()
     for stdout in (b"", line * 1000):
         printed = Printed.of(stdout)
         tracemalloc.start()
-        readings.readings.read(b"key", of, printed)
+        readings.readings.read(cell, of, printed)
         said.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
         printed.close()

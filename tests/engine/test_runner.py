@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import select
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -19,7 +19,7 @@ from privid.engine import runner
 from privid.engine.cancel import Cancelled
 from privid.engine.chunks import ChunkCache
 from privid.engine.jobs import Job
-from privid.engine.kept import rows_file
+from privid.engine.kept import Cell, segments_of
 from privid.engine.log import Log
 from privid.engine.programs import Programs, describe
 from privid.engine.reading import Readings
@@ -96,11 +96,11 @@ class Workshop:
         self.lanes = [TimeKeeper() for _ in range(lanes)]
         self.decoded: list[int] = []
         self.directory, self.read = directory, list[int]()
-        self.readings = Readings(rows_file(directory / "chunks.db"))
+        self.readings = Readings(segments_of(directory / "chunks.db"))
         programs = Programs(Runtime("none", "0", directory), Limits(), self.readings)
         self.runner = Runner(self.lanes, self.cache, self.scratch, Log(self.log),
                              starts_warm=programs.starts_warm, read_file=lambda sha256: b"", describe=self.describe,
-                             open_reader=self.open_reader, read_output=programs.read_output, weigh=programs.weight)
+                             open_reader=self.open_reader, read_output=programs.read_output)
 
     def describe(self, table: Table, chunk: int, region: int, folder: Path) -> None:
         self.decoded.append(chunk)
@@ -112,8 +112,10 @@ class Workshop:
                      Executable("e", "00", b"#!/bin/true\n"), timeout, 1, False)
 
     def submit(self, count: int, timeout: Fraction = TIMEOUT, name: bytes = b"key") -> Job:
-        return self.runner.submit(self.table(count, timeout), Kind.PROGRAM, [(i, 0) for i in range(count)],
-                                  [b"%s %d" % (name, i) for i in range(count)])
+        return self.submit_runs(self.table(count, timeout), [(i, 0) for i in range(count)], [b"%s %d" % (name, i) for i in range(count)])
+
+    def submit_runs(self, table: Table, runs: Sequence[tuple[int, int]], keys: Sequence[bytes]) -> Job:
+        return self.runner.submit(table, Kind.PROGRAM, runs, keys, self.cache.allocate(len(keys), 1000))
 
     def open_reader(self, footage: Footage) -> Reader:
         """The real decoder; what it is asked for is noted."""
@@ -128,7 +130,7 @@ class Workshop:
         return decoder
 
     def value(self, chunk: int, name: bytes = b"key") -> float:
-        kept = self.cache.get(b"%s %d" % (name, chunk))
+        kept = self.cache.get(self.cache.addresses([b"%s %d" % (name, chunk)])[b"%s %d" % (name, chunk)])
         assert kept is not None
         return float(np.frombuffer(kept[1][4:], "<f8")[0])
 
@@ -242,10 +244,10 @@ def test_what_is_kept_after_a_cancel_does_not_depend_on_how_long_other_rows_take
     workshop = make_workshop(1)
     read = workshop.runner._read_output
 
-    def reads(key: bytes, *rest: Any) -> None:
-        if slow and key == b"key 0":
+    def reads(cell: Cell, *rest: Any) -> None:
+        if slow and cell == job.own[0].cell:
             time.sleep(1.4)  # until the second has ended, and its output waits
-        read(key, *rest)
+        read(cell, *rest)
 
     monkeypatch.setattr(workshop.runner, "_read_output", reads)
     job = workshop.submit(3)
@@ -264,16 +266,16 @@ def test_rows_that_cannot_be_kept_are_no_error_of_a_job(make_workshop: Callable[
     workshop = make_workshop(1)
     read = workshop.runner._read_output
 
-    def reads(key: bytes, *rest: Any) -> None:
-        if key == b"key 1":
+    def reads(cell: Cell, *rest: Any) -> None:
+        if cell == job.own[1].cell:
             raise SandboxFailed("database or disk is full")
-        read(key, *rest)
+        read(cell, *rest)
 
     monkeypatch.setattr(workshop.runner, "_read_output", reads)
     job = workshop.submit(3)
     job.wait_all()
     assert "disk is full" in workshop.log.getvalue()
-    assert [workshop.cache.get(slot.key) is None for slot in job.own] == [False, True, False]
+    assert [workshop.cache.get(slot.cell.address) is None for slot in job.own] == [False, True, False]
     assert len(workshop.submit(3).own) == 1
 
 
@@ -357,7 +359,7 @@ def test_the_regions_of_a_chunk_are_cut_from_frames_that_are_decoded_once(make_w
         assert {path.name for path in folder.iterdir()} == {"frames.npy", "chunk.json"}
 
     workshop.runner._describe = look
-    job = workshop.runner.submit(cut, Kind.PROGRAM, runs, [b"cut %d %d" % run for run in runs])
+    job = workshop.submit_runs(cut, runs, [b"cut %d %d" % run for run in runs])
     whole = workshop.submit(6, name=b"whole")
     job.wait_all()
     whole.wait_all()
@@ -372,9 +374,10 @@ def test_a_forecast_counts_what_is_neither_kept_nor_under_way_and_takes_no_longe
     shop = make_workshop(2)
     table, series = shop.table(40), bytes(32)
     stretches = [Stretch(0, 40, 0, series, 0, 1)]
-    for key in list(stretches[0].all_keys())[:3]:
-        shop.cache.put(key, "ok", 1)
-    job = shop.runner.submit(table, Kind.PROGRAM, [(chunk, 0) for chunk in range(5, 9)], list(stretches[0].all_keys())[5:9])
+    cells = shop.cache.allocate(3, 100)
+    for number, key in enumerate(list(stretches[0].all_keys())[:3]):
+        shop.cache.put(key, cells[number].address)
+    job = shop.submit_runs(table, [(chunk, 0) for chunk in range(5, 9)], list(stretches[0].all_keys())[5:9])
     count, _ = shop.runner.forecast([(table, stretches)])
     assert count == 40 - 3 - 4
     shop.runner.cancel(job)
@@ -394,7 +397,7 @@ def test_what_is_forecast_of_several_tables_happens_also_beside_another_job(make
     wanted = [(shop.table(count), [Stretch(0, count, 0, bytes([number]) * 32, 0, 1)]) for number, count in ((1, 30), (2, 12))]
     begun = time.monotonic_ns()
     slots, end = shop.runner.forecast(wanted)
-    jobs = [shop.runner.submit(table, Kind.PROGRAM, [(chunk, 0) for chunk in range(table.grid.count)], list(one.all_keys()))
+    jobs = [shop.submit_runs(table, [(chunk, 0) for chunk in range(table.grid.count)], list(one.all_keys()))
             for table, (one,) in wanted]
     planned = shop.runner.read_by(jobs)
     for job in (*jobs, *([other] if other is not None else [])):

@@ -1,0 +1,50 @@
+"""What a release reads of a table: which runs, where they lie in the chunk cache, and the disk that is set aside for their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from privid.model import TableUse
+from privid.room.evaluate import chunk_moments
+from privid.sandbox.executable import Kind
+
+from .kept import Cells
+from .series import Stretch
+from .shapes import Wider
+
+__all__ = ["Prepared", "Read"]
+
+
+@dataclass(frozen=True)
+class Read:
+    """One table of a release: its runs by all that decides their rows, what it is run and read as, and where those runs lie in the chunk
+    cache. What there is of each run is computed when it is to run."""
+
+    use: TableUse
+    kind: Kind
+    stretches: list[Stretch]
+    wider: Wider
+    kept: list[Stretch]
+
+    def each(self) -> tuple[list[tuple[int, int]], list[int], list[bytes]]:
+        """Chunk and region of each run in order of time, where it stands in time, and its key in the chunk cache."""
+        table, stretches = self.use.table, self.kept
+        runs = [(one.chunk + n, one.region) for one in stretches for n in range(one.count)]
+        moments = [moment for one in stretches for moment in chunk_moments(table, (one.chunk, one.chunk + one.count))]
+        keys = [key for one in stretches for key in one.all_keys()]
+        if table.regions is None:
+            return runs, moments, keys
+        order = sorted(range(len(runs)), key=runs.__getitem__)
+        return [runs[n] for n in order], [moments[n] for n in order], [keys[n] for n in order]
+
+
+class Prepared(NamedTuple):
+    """A read with all that its runs need before they begin."""
+
+    read: Read
+    runs: Sequence[tuple[int, int]]
+    moments: Sequence[int]
+    keys: Sequence[bytes]
+    cells: Cells  # for the rows of those that were not kept
