@@ -102,8 +102,8 @@ class Judge:
             inner = replace(inner, premises=premises)
             planned = self._room.rehearse(inner, tables, plan.uses, settings)
             needed = bound(evaluated, plan.columns, tables, plan.uses, planned=planned, room=premises)
-            files, memory = needed.files, needed.memory
             _check_space(needed)
+            files, memory = self._room.space(needed)
             self._room.check_space(files, memory)
             allowance = allowance_of(needed.seconds + margin_of(plan), quantum)
         _check_allowance(allowance, request)

@@ -22,7 +22,7 @@ from .priority import QUICK, set_priority
 from .settings import SESSION, server_settings
 from .user import ENVIRONMENT, step_down
 
-__all__ = ["Cluster", "make_pristine", "next_cluster", "open_session"]
+__all__ = ["Cluster", "files_in_memory", "make_pristine", "next_cluster", "open_session"]
 
 _PRISTINE = "pristine"
 _LIBRARY = "privid_room.so"
@@ -30,13 +30,25 @@ _LIBRARY = "privid_room.so"
 _ENGINE_SOCKET = "../engine.sock"
 _START, _PATIENCE = 30.0, 2.0
 
+_NAMESPACE = ["unshare", "--mount", "--propagation", "slave", "--"]
 #: initdb wants its user to have a name: this gives it one, in a mount namespace that it is alone in
 _NAMED = 'mount --bind -- "$1" /etc/passwd && shift && exec "$@"'
+
+#: Temporary files of a server of root's: a file system in memory that it is alone with, so that nobody can fill it, nor see how full it is;
+#: it goes with the last process. Who runs out of memory is another.
+_TEMPORARY = "base/pgsql_tmp"
+_ALONE = ('mount -t tmpfs -o "size=100%,mode=0700,uid=$2,gid=$3" privid-room "$1" && shift 3 '
+          '&& { echo -900 2>/dev/null >/proc/self/oom_score_adj || :; } && exec "$@"')
 
 #: no memory of what is started so, or of its children, is written to a file when it crashes
 _UNDUMPED = ["sh", "-c", 'ulimit -c 0; echo 0 > /proc/self/coredump_filter; exec "$@"', "sh"]
 
 C = TypeVar("C", bound=Connection)
+
+
+def files_in_memory() -> bool:
+    """Whether a query's temporary files are in memory, rather than on a disk that others fill: only root can arrange that."""
+    return os.geteuid() == 0
 
 
 def make_pristine(place: Place, facts: Facts, connections: int) -> None:
@@ -56,8 +68,7 @@ def make_pristine(place: Place, facts: Facts, connections: int) -> None:
                "--no-sync", "--no-instructions", "--wal-segsize=1"]
     if not user.is_self:
         _write(place, "passwd", f"room:x:{user.uid}:{user.gid}::/:/usr/sbin/nologin\n".encode())
-        command = ["unshare", "--mount", "--propagation", "slave", "--",
-                   "sh", "-c", _NAMED, "sh", str(place.path / "passwd"), *command]
+        command = [*_NAMESPACE, "sh", "-c", _NAMED, "sh", str(place.path / "passwd"), *command]
     _run(place, command, "could not create the engine's own database cluster",
          "The locale of the served database must be installed on the engine's machine, and an engine "
          "that is started by root must be allowed to make mount namespaces and to run programs as "
@@ -146,7 +157,11 @@ class Cluster:
         self._told = b""
         user = place.user
         settings = server_settings(place.path / _LIBRARY, _ENGINE_SOCKET, connections)
-        raised = ["nice", "-n", str(QUICK)] if os.geteuid() == 0 else []
+        raised = []
+        if files_in_memory():
+            _run(place, [*step_down(user.uid, user.gid), "mkdir", "-p", f"{name}/{_TEMPORARY}"],
+                 "could not make a directory for temporary files", "See whether the disk is full.")
+            raised = ["nice", "-n", str(QUICK), *_NAMESPACE, "sh", "-c", _ALONE, "sh", f"{name}/{_TEMPORARY}", str(user.uid), str(user.gid)]
         command = [*_UNDUMPED, *raised, *step_down(user.uid, user.gid),
                    str(postgres_build().bindir / "postgres"), "-D", name]
         command += [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]

@@ -12,6 +12,8 @@ from pathlib import Path
 from privid.errors import EngineUnavailable
 from privid.model import Evaluate, Key, PublicRows, Table, TableUse
 
+from .allowance import Bound
+from .cluster import files_in_memory
 from .deparse import Inner
 from .evaluate import make_evaluate
 from .facts import Facts, Served, read_facts
@@ -105,6 +107,11 @@ class Room:
         """Refuses an inner query that PostgreSQL would refuse, or plan with steps that have no bound; what the bound must know of the
         plan otherwise."""
         return rehearse(self._pool, inner, tables, uses, settings)
+
+    @staticmethod
+    def space(needed: Bound) -> tuple[int, int]:
+        """Bytes of disk and of memory that a query can need at most."""
+        return (0, needed.memory + needed.files) if files_in_memory() else (needed.files, needed.memory)
 
     def check_space(self, files: int, memory: int) -> None:
         """Refuses what could fail because others have taken disk or memory."""
