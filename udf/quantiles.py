@@ -51,11 +51,8 @@ def scores(counts: list[int], fraction: Fraction) -> list[int]:
 
 def unpacked(text: str | None, wanted: Quantile) -> list[int]:
     """The number of values of each candidate, from a sum of powers of ten; of no rows there is no sum."""
-    rest, base = int(text or 0), 10**wanted.digits
-    found = []
-    for _ in wanted.candidates:
-        rest, count = divmod(rest, base)
-        found.append(count)
-    if rest:
-        raise ValueError("what was collected for a quantile has too many digits")
-    return found
+    digits, length = wanted.digits, wanted.digits * len(wanted.candidates)
+    found = (text or "").zfill(length)
+    if len(found) > length or not found.isdecimal():
+        raise ValueError("what was collected for a quantile is not a number of so many digits")
+    return [int(found[end - digits:end]) for end in range(length, 0, -digits)]
