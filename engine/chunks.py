@@ -8,6 +8,7 @@ entry takes the same; the rows themselves are elsewhere, so that nobody who asks
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import sqlite3
@@ -102,6 +103,7 @@ class ChunkCache:
                        " place INTEGER NOT NULL)")
             db.execute("CREATE INDEX IF NOT EXISTS chunk_segment ON chunk (segment)")
             db.execute("CREATE INDEX IF NOT EXISTS chunk_place ON chunk (substr(key, 1, 32), place)")
+            db.execute("CREATE TABLE IF NOT EXISTS machine (boot TEXT NOT NULL)")
             db.execute("CREATE TABLE IF NOT EXISTS shape (program BLOB NOT NULL, columns TEXT NOT NULL, UNIQUE (program, columns))")
         except sqlite3.DatabaseError:
             db.close()
@@ -112,18 +114,16 @@ class ChunkCache:
         """What an earlier engine has left of entries: a segment without its index or the other way round. If the machine was started anew
         meanwhile, some of what was written may be missing in any of them."""
         boot, there = _BOOT.read_text(), self._segments.all()
-        self._db.execute("BEGIN")
-        self._db.execute("CREATE TABLE IF NOT EXISTS machine (boot TEXT NOT NULL)")
-        if self._db.execute("SELECT boot FROM machine").fetchone() != (boot,):
-            for key, address in self._db.execute("SELECT key, address FROM chunk").fetchall():
-                if self._kept.get(address) is None:
-                    self._db.execute("DELETE FROM chunk WHERE key = ?", (key,))
-            self._db.execute("DELETE FROM machine")
-            self._db.execute("INSERT INTO machine VALUES (?)", (boot,))
-        for (number,) in self._db.execute("SELECT number FROM segment").fetchall():
-            if number not in there or not self._has_rows(number):
-                self._forget(number)
-        self._db.execute("COMMIT")
+        with self._transaction():
+            if self._db.execute("SELECT boot FROM machine").fetchone() != (boot,):
+                for key, address in self._db.execute("SELECT key, address FROM chunk").fetchall():
+                    if self._kept.get(address) is None:
+                        self._db.execute("DELETE FROM chunk WHERE key = ?", (key,))
+                self._db.execute("DELETE FROM machine")
+                self._db.execute("INSERT INTO machine VALUES (?)", (boot,))
+            for (number,) in self._db.execute("SELECT number FROM segment").fetchall():
+                if number not in there or not self._has_rows(number):
+                    self._forget(number)
         self._segments.keep_only(number for (number,) in self._db.execute("SELECT number FROM segment"))
 
     def close(self) -> None:
@@ -132,15 +132,19 @@ class ChunkCache:
             self._kept.close()
 
     @contextmanager
-    def pinned(self) -> Iterator[None]:
-        """While inside, what is looked up or kept does not leave."""
-        pin = self.pin()
+    def _transaction(self) -> Iterator[None]:
+        """All of it or, if the disk is full, nothing."""
+        self._db.execute("BEGIN")
         try:
             yield
-        finally:
-            self.unpin(pin)
+            self._db.execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
 
     def pin(self) -> int:
+        """Until `unpin`, what is looked up or kept does not leave."""
         with self._lock:
             self._next_pin += 1
             self._pins[self._next_pin] = self._clock
@@ -157,10 +161,9 @@ class ChunkCache:
             addresses = self._find(keys)
             if touch and addresses:
                 self._clock += 1
-                self._db.execute("BEGIN")
-                self._db.executemany("UPDATE segment SET used = ? WHERE number = ?",
-                                     [(self._clock, number) for number in {segment_of(address) for address in addresses.values()}])
-                self._db.execute("COMMIT")
+                with self._transaction():
+                    self._db.executemany("UPDATE segment SET used = ? WHERE number = ?",
+                                         [(self._clock, number) for number in {segment_of(address) for address in addresses.values()}])
         return set(addresses)
 
     def addresses(self, keys: Sequence[bytes]) -> dict[bytes, int]:
@@ -198,12 +201,16 @@ class ChunkCache:
         `settle`."""
         with self._lock:
             cells = self._segments.allocate(count, size)
-            self._filling.update(cells.segments)
             self._clock += 1
-            self._db.execute("BEGIN")
-            self._db.executemany("INSERT INTO segment VALUES (?, ?, ?)",
-                                 [(number, cells.within(number) * size, self._clock) for number in cells.segments])
-            self._db.execute("COMMIT")
+            try:
+                with self._transaction():
+                    self._db.executemany("INSERT INTO segment VALUES (?, ?, ?)",
+                                         [(number, cells.within(number) * size, self._clock) for number in cells.segments])
+            except sqlite3.Error as error:
+                for number in cells.segments:
+                    self._segments.remove(number)
+                raise OSError(errno.ENOSPC, str(error)) from error
+            self._filling.update(cells.segments)
             self._weight += count * size
             self._evict()
         return cells
