@@ -34,6 +34,8 @@ LAYOUT = 4
 #: bytes that segments may take together, and the share of the disk that is left without them
 _LIMIT, _SHARE = 10 * 1024**3, 4
 _BATCH = 500
+#: of a run: that it is in a stretch, given the series, the first place, the end, the first place and the step
+_IN_STRETCH = "substr(key, 1, 32) = ? AND place >= ? AND place < ? AND (place - ?) % ? = 0"
 #: what the kernel calls the time since the machine was started
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
@@ -155,19 +157,19 @@ class ChunkCache:
             self._pins.pop(pin, None)
             self._evict()
 
-    def known(self, keys: Sequence[bytes], *, touch: bool) -> set[bytes]:
-        """Which of these are here; `touch` counts as a use (EXPLAIN does not)."""
+    def known(self, keys: Sequence[bytes]) -> dict[bytes, int]:
+        """Which of these are here, and where their rows are. Counts as a use."""
         with self._lock:
             addresses = self._find(keys)
-            if touch and addresses:
+            if addresses:
                 self._clock += 1
                 with self._transaction():
                     self._db.executemany("UPDATE segment SET used = ? WHERE number = ?",
                                          [(self._clock, number) for number in {segment_of(address) for address in addresses.values()}])
-        return set(addresses)
+        return addresses
 
     def addresses(self, keys: Sequence[bytes]) -> dict[bytes, int]:
-        """Where the rows of those are that are here."""
+        """The same, and counts as no use."""
         with self._lock:
             return self._find(keys)
 
@@ -179,15 +181,19 @@ class ChunkCache:
             found.update(self._db.execute(f"SELECT key, address FROM chunk WHERE key IN ({marks})", batch))
         return found
 
-    def count(self, stretches: Sequence[Stretch]) -> int:
-        """How many of these runs are here, without a look at each of them. Counts as no use."""
+    def count(self, stretches: Sequence[Stretch], *, touch: bool = False) -> int:
+        """How many of these runs are here, without a look at each of them."""
         found = 0
         for start in range(0, len(stretches), _BATCH):
             with self._lock:
-                for one in stretches[start:start + _BATCH]:
-                    found += self._db.execute("SELECT count(*) FROM chunk WHERE substr(key, 1, 32) = ? AND place >= ? AND place < ?"
-                                              " AND (place - ?) % ? = 0",
-                                              (one.series, one.place, one.end, one.place, one.step)).fetchone()[0]
+                among = [(one.series, one.place, one.end, one.place, one.step) for one in stretches[start:start + _BATCH]]
+                found += sum(self._db.execute(f"SELECT count(*) FROM chunk WHERE {_IN_STRETCH}", one).fetchone()[0] for one in among)
+                if touch:
+                    self._clock += 1
+                    with self._transaction():
+                        self._db.executemany("UPDATE segment SET used = ? WHERE number IN"
+                                             f" (SELECT DISTINCT segment FROM chunk WHERE {_IN_STRETCH})",
+                                             [(self._clock, *one) for one in among])
         return found
 
     def get(self, address: int) -> Entry | None:

@@ -85,11 +85,17 @@ class Job:
     reading: int = 0  # nanoseconds that reading one output takes at most
     own: list[Slot] = field(default_factory=list)  # in order of their frames
     wanted: dict[bytes, Slot] = field(default_factory=dict)  # own ones, and those shared with earlier jobs
+    kept: dict[bytes, int] = field(default_factory=dict)  # where the rows of all others are
     left: int = 0  # own slots that are not over
     held: int = 0  # own slots whose frames are in memory
     decoding: bool = True
     reader: Reader | None = None
     outcomes: dict[str, int] = field(default_factory=dict)  # of own slots that ran
+
+    def address(self, key: bytes) -> int:
+        """Where the rows of a run are, or will be."""
+        slot = self.wanted.get(key)
+        return self.kept[key] if slot is None else slot.cell.address
 
     def wait(self, key: bytes) -> None:
         """Until this chunk's rows are in the cache, where they may have been all along."""

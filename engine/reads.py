@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -41,10 +40,7 @@ class Read:
 
 
 class Prepared(NamedTuple):
-    """A read with all that its runs need before they begin."""
+    """A read, and space for the rows of those of its runs that are not kept."""
 
     read: Read
-    runs: Sequence[tuple[int, int]]
-    moments: Sequence[int]
-    keys: Sequence[bytes]
-    cells: Cells  # for the rows of those that were not kept
+    cells: Cells

@@ -192,11 +192,11 @@ class Desk:
         made: list[Prepared] = []
         try:
             for read in reads:
-                runs, moments, keys = read.each()
-                count, size = len(keys) - len(self._cache.known(keys, touch=True)), self._programs.weight(read.wider.table)
+                count = sum(one.count for one in read.kept) - self._cache.count(read.kept, touch=True)
+                size = self._programs.weight(read.wider.table)
                 self._room.check_kept(count * size, files)
                 try:
-                    made.append(Prepared(read, runs, moments, keys, self._cache.allocate(count, size)))
+                    made.append(Prepared(read, self._cache.allocate(count, size)))
                 except OSError:
                     raise lacking_disk(count * size) from None
         except BaseException:
@@ -301,16 +301,15 @@ class Desk:
         return handle
 
     def _submit(self, handle: Handle, prepared: Sequence[Prepared]) -> None:
-        for number, (read, runs, moments, keys, cells) in enumerate(prepared):
+        for number, (read, cells) in enumerate(prepared):
             try:
+                runs, moments, keys = read.each()
                 self._shapes.remember(read.wider, read.kind.value, self._programs.runtime_id)
                 job = self._runner.submit(read.wider.table, read.kind, runs, keys, cells)
             except BaseException:
                 self._give_back(prepared[number:])
                 raise
-            known = self._cache.addresses([key for key in keys if key not in job.wanted])
-            addresses = array("q", (known[key] if key in known else job.wanted[key].cell.address for key in keys))
-            blocks = Blocks.of(read.use, runs, moments, addresses, read.wider.picks)
+            blocks = Blocks.of(read.use, runs, moments, array("q", map(job.address, keys)), read.wider.picks)
             handle.scans[read.use.table.index] = Scan(read.use, blocks, keys, job)
 
     def scan(self, handle: Handle, table: int) -> Iterator[bytes]:

@@ -188,13 +188,14 @@ class Runner:
             # The cache is asked outside the lock. A slot enters it before it leaves under_way, so unless some slot finished
             # meanwhile, what is in neither has never run.
             finished = board.finished
-            known = self._cache.known(keys, touch=True)
-            with board.lock:
-                known = {key for key in known if key not in board.under_way}  # kept, but its moment has not come
+            known = self._cache.known(keys)
+            with board.lock:  # what is under way may be kept, but its moment has not come
+                known = {key: address for key, address in known.items() if key not in board.under_way}
             todo = [Slot(key, chunk, region, _NOWHERE, _NO_CELL, job, {job}) for (chunk, region), key in zip(runs, keys, strict=True)
                     if key not in known]
             with board.lock:
                 if finished == board.finished or not todo:
+                    job.kept = known
                     board.reserve(job, todo, self.pitch(table), time.monotonic_ns() + self.lead(table, len(todo)))
                     for number, slot in enumerate(job.own):
                         slot.cell = cells[number]

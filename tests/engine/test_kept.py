@@ -59,7 +59,7 @@ def test_entries_survive_a_restart(tmp_path: Path) -> None:
     cache = ChunkCache(path)
     assert cache.addresses([b"k", b"other"]) == {b"k": address}
     assert cache.get(address) == (2, b"body")
-    assert cache.known([b"k", b"other"], touch=False) == {b"k"}
+    assert set(cache.addresses([b"k", b"other"])) == {b"k"}
     assert all(file.stat().st_mode & 0o777 == 0o600 for file in (path, *segments_of(path).iterdir()))
     assert keep(cache, b"l", 1, b"") != address
     cache.close()
@@ -72,7 +72,7 @@ def test_a_damaged_index_is_started_afresh(tmp_path: Path) -> None:
     cache.close()
     path.write_bytes(b"this is not a database" * 1000)
     cache = ChunkCache(path)
-    assert not cache.known([b"k"], touch=False) and not allocated(path)
+    assert not set(cache.addresses([b"k"])) and not allocated(path)
     assert cache.get(keep(cache, b"k", 0, b"")) == (0, b"")
     cache.close()
 
@@ -87,7 +87,7 @@ def test_what_a_crash_left_of_an_entry_is_cleared_away(tmp_path: Path) -> None:
     cache.close()
     (segments_of(path) / str(segment_of(gone))).unlink()
     cache = ChunkCache(path)
-    assert cache.known([b"both", b"index only"], touch=False) == {b"both"}
+    assert set(cache.addresses([b"both", b"index only"])) == {b"both"}
     assert len(list(segments_of(path).iterdir())) == 1
     cache.close()
 
@@ -105,7 +105,7 @@ def test_rows_of_which_a_power_failure_has_taken_some_are_cleared_away(tmp_path:
     boot.write_text("another")
     monkeypatch.setattr(chunks, "_BOOT", boot)
     cache = ChunkCache(path)
-    assert cache.known([b"whole", b"damaged"], touch=False) == {b"whole"}
+    assert set(cache.addresses([b"whole", b"damaged"])) == {b"whole"}
     cache.close()
 
 
@@ -157,7 +157,7 @@ def test_who_fills_the_disk_after_the_charge_takes_no_row_away(small_disk: Calla
     full.unlink()
     assert len(list(segments_of(disk / "chunks.db").iterdir())) == cache._db.execute("SELECT count(*) FROM segment").fetchone()[0]
     cache.put(b"k", cells[3].address)
-    assert cache.known([b"k"], touch=True) == {b"k"}
+    assert cache.known([b"k"]) == {b"k": cells[3].address}
     cache.close()
 
 
@@ -165,9 +165,9 @@ def test_the_least_recently_used_leave_first_by_their_public_weight(tmp_path: Pa
     cache = ChunkCache(tmp_path / "chunks.db", limit=300)
     for key in (b"a", b"b", b"c"):
         keep(cache, key, 1, b"")
-    cache.known([b"a"], touch=True)
+    cache.known([b"a"])
     keep(cache, b"d", 1, b"")  # what it really holds is smaller: weight counts
-    assert cache.known([b"a", b"b", b"c", b"d"], touch=False) == {b"a", b"c", b"d"}
+    assert set(cache.addresses([b"a", b"b", b"c", b"d"])) == {b"a", b"c", b"d"}
     assert len(list(segments_of(tmp_path / "chunks.db").iterdir())) == 3
     cache.close()
 
@@ -176,12 +176,12 @@ def test_what_a_release_has_looked_up_stays_until_it_is_over(tmp_path: Path) -> 
     cache = ChunkCache(tmp_path / "chunks.db", limit=200)
     keep(cache, b"a", 1, b"")
     pin = cache.pin()
-    cache.known([b"a"], touch=True)
+    cache.known([b"a"])
     for key in (b"b", b"c", b"d"):
         keep(cache, key, 1, b"")
-    assert cache.known([b"a", b"b", b"c", b"d"], touch=False) == {b"a", b"b", b"c", b"d"}
+    assert set(cache.addresses([b"a", b"b", b"c", b"d"])) == {b"a", b"b", b"c", b"d"}
     cache.unpin(pin)
-    assert cache.known([b"a", b"b", b"c", b"d"], touch=False) == {b"c", b"d"}
+    assert set(cache.addresses([b"a", b"b", b"c", b"d"])) == {b"c", b"d"}
     cache.close()
 
 
@@ -193,7 +193,7 @@ def test_cells_that_a_job_still_fills_do_not_leave_and_those_that_it_never_fille
     write(cache, filling[1], 1, b"x")
     cache.put(b"k", filling[1].address)
     cache.settle(never)
-    assert cache.known([b"k"], touch=False) == {b"k"}
+    assert set(cache.addresses([b"k"])) == {b"k"}
     assert len(list(segments_of(tmp_path / "chunks.db").iterdir())) == 1
     cache.close()
 
