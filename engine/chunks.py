@@ -14,7 +14,7 @@ import json
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -243,15 +243,19 @@ class ChunkCache:
         for (number,) in self._db.execute("SELECT number FROM segment WHERE used <= ? ORDER BY used", (floor,)).fetchall():
             if number not in self._filling:
                 self._remove(number)
-                if self._weight <= self._limit:
-                    return
+            if self._weight <= self._limit:
+                return
 
     def _has_rows(self, number: int) -> bool:
         return self._db.execute("SELECT 1 FROM chunk WHERE segment = ? LIMIT 1", (number,)).fetchone() is not None
 
     def _remove(self, number: int) -> None:
-        self._weight -= self._forget(number)
-        self._segments.remove(number)
+        """Unless the disk is so full that not even that can be written down: then it goes another time."""
+        with suppress(sqlite3.OperationalError):
+            with self._transaction():
+                weight = self._forget(number)
+            self._weight -= weight
+            self._segments.remove(number)
 
     def _forget(self, number: int) -> int:
         """Its weight."""
