@@ -46,11 +46,12 @@ def fill(directory: Path) -> Path:
 def counted(cramped: House, level: int) -> tuple[int, int]:
     """How many rows there are while the disk is full, and when it is not; asked anew if the machine is too busy for an answer."""
     for _ in range(5):
-        table = cramped.table(cramped.video([level] * 20), "wordy", max_rows="2000", timeout="2s", server={"rho": "1s", "epsilon": "2000000"})
+        table = cramped.table(cramped.video([level] * 20), "wordy", max_rows="2000", timeout="2s",
+                              server={"rho": "1s", "epsilon": "2000000"})
         jobs, late = len(cramped.engine.events("job")), len(cramped.engine.events("room late"))
         with cramped.engine.connect() as client:
             client.send("R", cramped.request(table, epsilon="1000000"))
-            assert wait_for(lambda: len(cramped.engine.events("job")) > jobs, 60)
+            assert wait_for(lambda jobs=jobs: len(cramped.engine.events("job")) > jobs, 60)  # type: ignore[misc]
             filling = fill(cramped.engine.data)
             kind, body = client.receive()
             filling.unlink()
