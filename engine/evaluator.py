@@ -1,9 +1,10 @@
 """The evaluator: a process of its own that has inner queries evaluated in the room.
 
-It alone knows when an inner query ends. A computation begins when a lane is free and a session is in hand, and from then on takes its
-whole allowance, to the nanosecond that the clock gives: rows are handed over when it is over less the margin for noise, and the lane is
-free again when all of it is over. What goes wrong, and what takes too long, is handed over as nothing, at the same moment. Meanwhile a
-process of the room keeps a core busy, however soon the query ended, so that the load of the machine does not tell.
+It alone knows when an inner query ends. A computation begins when a lane is free, there is memory for it beside the others by their
+bounds, and a session is in hand; and from then on it takes its whole allowance, to the nanosecond that the clock gives: rows are handed
+over when it is over less the margin for noise, and the lane is free again when all of it is over. What goes wrong, and what takes too
+long, is handed over as nothing, at the same moment. Meanwhile a process of the room keeps a core busy, however soon the query ended, so
+that the load of the machine does not tell.
 
 One lane per core that programs leave, for quick computations, and one for slow ones, which wait for each other.
 """
@@ -35,7 +36,7 @@ from .blocks import Blocks
 from .evaluation import Begun, Changed, Done, Suspected, Task, Withdraw, Withdrawn, receive, send
 from .kept import Entry, Kept
 from .log import Log
-from .memory import Beside
+from .memory import Beside, Ration
 from .room_session import RoomSession
 from .server import Server
 from .timetable import NANO
@@ -63,8 +64,8 @@ class KeptChunks(Kept):
 class Evaluator:
     """Takes tasks from one socket and serves the room's scans on another."""
 
-    def __init__(self, control: socket.socket, pool: RoomPool, room: RemoteRoom, lanes: int) -> None:
-        self._control, self._pool, self._room = control, pool, room
+    def __init__(self, control: socket.socket, pool: RoomPool, room: RemoteRoom, ration: Ration, lanes: int) -> None:
+        self._control, self._pool, self._room, self._ration = control, pool, room, ration
         self._sending = threading.Lock()
         self._lock = threading.Lock()
         self._waiting: set[int] = set()  # tasks that can still be withdrawn
@@ -110,11 +111,15 @@ class Evaluator:
     def _lane(self, tasks: queue.SimpleQueue[Task]) -> None:
         while True:
             task = tasks.get()
-            session = self._session(task)
+            needed = task.files, task.memory
+            fits = self._ration.take(needed)
+            session = self._session(task) if fits else None
             if self._take(task.ident):
-                self._evaluate(task, session)
+                self._evaluate(task, session, fits)
             elif session is not None:
                 session.close()
+            if fits:
+                self._ration.give_back(needed)
 
     def _session(self, task: Task) -> RoomConnection | None:
         """In hand before the time begins to count."""
@@ -123,15 +128,11 @@ class Evaluator:
         except (PrividError, psycopg.Error):
             return None
 
-    def _evaluate(self, task: Task, session: RoomConnection | None) -> None:
+    def _evaluate(self, task: Task, session: RoomConnection | None, fits: bool) -> None:
         begin = time.monotonic_ns()
         end = begin + task.allowance
         until = end - task.margin
-        fits = self._room.has_space(task.files, task.memory)
         self.say(Begun(task.ident, begin, fits))
-        if session is not None and not fits:
-            session.close()
-            session = None
         with self._lock:
             self._open[task.handle] = task, until
         rows: Future[list[Key]] = Future()
@@ -197,10 +198,11 @@ def main() -> None:
     set_priority(0, QUICK)
     control = socket.socket(fileno=options.control)
     evaluators: list[Evaluator] = []
-    room = RemoteRoom(options.room, options.connections, lambda number: evaluators[0].say(Suspected(number)),
-                      Beside(options.reserve).free)
+    room = RemoteRoom(options.room, options.connections, lambda number: evaluators[0].say(Suspected(number)))
     pool = RoomPool(room, stock=options.lanes + 2, at_once=2 * options.lanes + 4, public=1)
-    evaluators.append(Evaluator(control, pool, room, options.lanes))
+    memory = Beside(options.reserve)
+    ration = Ration(lambda: (room.free_disk(), memory.free()))
+    evaluators.append(Evaluator(control, pool, room, ration, options.lanes))
     chunks = KeptChunks(options.chunks)
     scans = Server(socket.socket(fileno=options.listener), options.uid, partial(RoomSession, evaluators[0], chunks), Log())
     threading.Thread(target=scans.serve, name="scans", daemon=True).start()

@@ -14,7 +14,7 @@ import psycopg
 from .cluster import open_session
 from .facts import Connection
 from .server import unavailable
-from .space import free_disk, free_memory, is_enough
+from .space import free_disk
 
 __all__ = ["RemoteRoom"]
 
@@ -24,14 +24,12 @@ C = TypeVar("C", bound=Connection)
 
 
 class RemoteRoom:
-    """Implements pool.RoomLike; `suspect` passes on that a session has failed, `free_memory` tells what a query
-    could have."""
+    """Implements pool.RoomLike; `suspect` passes on that a session has failed."""
 
-    def __init__(self, directory: Path, connections: int, suspect: Callable[[int], None],
-                 free_memory: Callable[[], int] = free_memory) -> None:
+    def __init__(self, directory: Path, connections: int, suspect: Callable[[int], None]) -> None:
         # through a descriptor, because a socket's path must be short
         self._directory = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        self.connections, self.suspect, self._free_memory = connections, suspect, free_memory
+        self.connections, self.suspect = connections, suspect
         self._changed = threading.Condition()
         self._number, self._name = 0, ""
 
@@ -45,9 +43,9 @@ class RemoteRoom:
             self._number, self._name = number, name
             self._changed.notify_all()
 
-    def has_space(self, files: int, memory: int) -> bool:
-        """Whether an inner query that needs so much cannot fail for want of it."""
-        return is_enough(free_disk(self._directory), files) and is_enough(self._free_memory(), memory)
+    def free_disk(self) -> int:
+        """Bytes that queries could have for files."""
+        return free_disk(self._directory)
 
     def connect(self, kind: type[C], patience: float = 10.0) -> C:
         """A new session; while the server is being replaced, waits for it, but not for ever."""

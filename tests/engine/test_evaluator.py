@@ -106,6 +106,7 @@ def test_a_disk_that_is_full_shows_at_no_moment_and_is_survived(small_disk: Call
     disk = small_disk(200)
     with evaluating(disk, served) as evaluations:
         def ask(files: int) -> tuple[bool, bool, int]:
+            time.sleep(1.1)  # what is free is not looked at before what was computed is gone
             one = submit(evaluations, sort, files=files, slow=True, allowance=2 * NANO)
             begun = one.wait_begun(Cancel())
             rows = one.done.result(30).rows

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import mmap
 import os
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
-from privid.engine.memory import Beside, reserved
+from privid.engine.memory import Beside, Ration, reserved
 from privid.room.space import free_memory, total_memory
 from privid.sandbox.cgroups import Group, find_hierarchy
 
@@ -61,3 +63,27 @@ def test_what_is_set_aside_leaves_half_of_a_small_machine() -> None:
     assert reserved(2 * total_memory()) == total_memory() // 2
 
 
+def test_computations_wait_for_each_other_by_what_they_can_need_and_not_by_what_they_take() -> None:
+    free = [1000 * MIB]
+    ration = Ration(lambda: (0, free[0]))
+    large, small = (0, 300 * MIB), (0, 40 * MIB)
+    assert ration.take(large)
+    free[0] = 0  # whatever it really takes
+    assert ration.take(small)
+    begun: list[bool] = []
+    waiting = threading.Thread(target=lambda: begun.append(ration.take(large)))
+    waiting.start()
+    time.sleep(0.2)
+    assert begun == []
+    ration.give_back(small)
+    time.sleep(0.2)
+    assert begun == []
+    ration.give_back(large)
+    waiting.join(5)
+    assert begun == [True]
+    ration.give_back(large)
+    assert not ration.take((0, 600 * MIB))  # it would not fit alone
+    assert ration.take(large)  # soon after another nothing is looked at
+    ration.give_back(large)
+    time.sleep(1.1)
+    assert not ration.take(large)
