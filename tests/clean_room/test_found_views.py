@@ -130,3 +130,25 @@ def test_code_that_runs_in_anothers_command_reads_nothing_in_his_name(pair: Pair
         assert stranger.execute("SELECT DISTINCT what FROM heard").fetchall() == [(f"{STRANGER} asked",)]
     finally:
         pair.stack.run(f"DROP SCHEMA {STRANGER} CASCADE", user="privid")
+
+
+def test_rows_that_anothers_view_hides_are_not_listed_as_keys(pair: Pair) -> None:
+    """Neither those that its condition leaves out, nor those that row security keeps from whoever asks."""
+    run = pair.stack.run
+    run("CREATE SCHEMA lender; CREATE TABLE lender.notes (who int, k text, secret text); "
+        "INSERT INTO lender.notes VALUES (1, 'X', 'shown'), (2, 'Y', 'hidden'); "
+        "CREATE VIEW lender.shown WITH (security_barrier) AS SELECT t.v, n.secret FROM event_a.t t JOIN lender.notes n ON t.plate = n.k "
+        "WHERE n.who = 1; GRANT USAGE ON SCHEMA lender TO analyst; GRANT SELECT ON lender.shown TO analyst", user="privid")
+    statements = ("SELECT DISTINCT secret FROM lender.shown", "SELECT secret, count(*) FROM lender.shown GROUP BY secret")
+    try:
+        with pair.connect("a") as connection:
+            for statement in statements:
+                with pytest.raises(psycopg.Error, match="a table that you may read through a view only"):
+                    connection.execute(statement)
+            run("GRANT SELECT ON lender.notes TO analyst", user="privid")
+            assert connection.execute(statements[0]).fetchall()
+            run("ALTER TABLE lender.notes ENABLE ROW LEVEL SECURITY", user="privid")
+            with pytest.raises(psycopg.Error, match="a table that you may read through a view only"):
+                connection.execute(statements[0])
+    finally:
+        run("DROP SCHEMA lender CASCADE", user="privid")
