@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from scipy import stats
 
-__all__ = ["Difference", "Run", "State", "compare_runs", "compare_times", "describe"]
+__all__ = ["Difference", "Run", "State", "compare_runs", "compare_times", "describe", "likeness"]
 
 #: sides that are alike are told apart that seldom
 CHANCE = 0.01
