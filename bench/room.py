@@ -22,7 +22,7 @@ from privid.calculus import parse_select
 from privid.engine.blocks import Blocks
 from privid.engine.chunks import ChunkCache, series_of
 from privid.engine.evaluator import Evaluator, KeptChunks
-from privid.engine.kept import Keeper, rows_file
+from privid.engine.kept import Entry, Keeper, rows_file
 from privid.engine.log import Log
 from privid.engine.room_session import RoomSession
 from privid.engine.rows import encode_columns
@@ -107,7 +107,7 @@ def reading(room: Room, sessions: RoomPool, place: Path) -> Iterator[Callable[[s
     rows, body = rows_file(place / "chunks.db"), encode_columns(table.untrusted, [(float(i % 100),) for i in range(ROWS_PER_CHUNK)])
     keeper = Keeper(rows)
     for key in keys:
-        keeper.put(key, ROWS_PER_CHUNK, body)
+        keeper.put(key, Entry(ROWS_PER_CHUNK, body))
         cache.put(key, "ok", 1)
     blocks = Blocks.of(use, use.runs(), moments, keys), 1 << 62
     evaluator = cast(Evaluator, SimpleNamespace(blocks=lambda handle, number: blocks))

@@ -30,7 +30,7 @@ __all__ = ["ChunkCache", "program_of", "series_of"]
 #: changes when entries are laid out, or programs started, in another way
 FORMAT = 1
 #: changes when the table is another
-LAYOUT = 3
+LAYOUT = 4
 #: bytes that entries may take together, and the share of the disk that is left without them
 _LIMIT, _SHARE = 10 * 1024**3, 4
 _BATCH = 500

@@ -10,13 +10,20 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 __all__ = ["Entry", "Keeper", "Kept", "rows_file"]
 
 #: bytes of a piece
 _PIECE = 128 * 1024
 
-Entry = tuple[int, bytes]  # rows, encoded columns
+
+class Entry(NamedTuple):
+    """What is kept of a run. Whether it failed is kept of every run, whichever table it ran for: a table that asks runs nothing again."""
+
+    rows: int
+    body: bytes  # encoded columns
+    failed: bool = False
 
 
 def rows_file(index: Path) -> Path:
@@ -33,20 +40,21 @@ class Keeper:
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = NORMAL")
             self._db.execute("CREATE TABLE IF NOT EXISTS piece (key BLOB NOT NULL, number INTEGER NOT NULL, pieces INTEGER NOT NULL,"
-                             " rows INTEGER NOT NULL, body BLOB NOT NULL, PRIMARY KEY (key, number))")
+                             " rows INTEGER NOT NULL, failed INTEGER NOT NULL, body BLOB NOT NULL, PRIMARY KEY (key, number))")
             self._db.execute("SELECT count(*) FROM (SELECT 1 FROM piece LIMIT 1)").fetchone()
         except sqlite3.DatabaseError:
             self._db.close()
             raise
         path.chmod(0o600)
 
-    def put(self, key: bytes, rows: int, body: bytes, pause: Callable[[], None] = lambda: None) -> None:
+    def put(self, key: bytes, entry: Entry, pause: Callable[[], None] = lambda: None) -> None:
         """Keep the rows of a run; the first piece comes last, and with it they are there."""
+        rows, body, failed = entry
         pieces = -(-len(body) // _PIECE) or 1
         self.drop([key])
         for number in reversed(range(pieces)):
-            self._db.execute("INSERT INTO piece VALUES (?, ?, ?, ?, ?)",
-                             (key, number, pieces, rows, body[number * _PIECE:(number + 1) * _PIECE]))
+            self._db.execute("INSERT INTO piece VALUES (?, ?, ?, ?, ?, ?)",
+                             (key, number, pieces, rows, failed, body[number * _PIECE:(number + 1) * _PIECE]))
             pause()
 
     def drop(self, keys: Iterable[bytes]) -> None:
@@ -66,10 +74,11 @@ class Kept:
 
     def get(self, key: bytes) -> Entry | None:
         with self._lock:
-            found = self._db.execute("SELECT pieces, rows, body FROM piece WHERE key = ? ORDER BY number", (key,)).fetchall()
+            found = self._db.execute("SELECT pieces, rows, failed, body FROM piece WHERE key = ? ORDER BY number", (key,)).fetchall()
         if not found or len(found) != found[0][0]:
             return None
-        return found[0][1], found[0][2] if len(found) == 1 else b"".join(body for _, _, body in found)
+        _, rows, failed, body = found[0]
+        return Entry(rows, body if len(found) == 1 else b"".join(piece[-1] for piece in found), bool(failed))
 
     def close(self) -> None:
         with self._lock:

@@ -19,15 +19,16 @@ from pathlib import Path
 
 from privid.model import Column
 from privid.room.priority import QUICK, set_priority
-from privid.sandbox.rows import Row, default_row, output_limit, parse_rows
+from privid.sandbox.rows import Row, default_row, output_limit, read_rows
 
-from .kept import Keeper
+from .kept import Entry, Keeper
 from .pace import Overspent, Pace
 from .rows import encode_columns
 
-__all__ = ["DONE", "Output", "hand_over", "main"]
+__all__ = ["DONE", "FAILED", "Output", "hand_over", "main"]
 
-DONE = b"!"
+#: an output has been read: into rows; into defaults, because of what it was or was not
+DONE, FAILED = b"!", b"?"
 _HEAD = struct.Struct("<Q")
 _BLOCK = 256 * 1024
 #: rows that are let go at once
@@ -66,30 +67,32 @@ def take_over(sock: socket.socket) -> tuple[Output, int | None] | None:
     return pickle.loads(body), descriptors[0] if descriptors else None
 
 
-def read(keeper: Keeper, output: Output, printed: int | None) -> None:
-    """One output."""
+def read(keeper: Keeper, output: Output, printed: int | None) -> bool:
+    """One output; true if its run failed."""
     pace = Pace(output.busy, output.span)
     columns = output.columns
     try:
-        rows = _rows(output, printed, pace)
+        rows, failed = _rows(output, printed, pace)
         body = encode_columns(columns, rows, pace.check)
     except Overspent:
         # it takes longer than any that was ever measured: a row of defaults, as if the program had taken too long itself
-        rows = [default_row(columns)]
+        rows, failed = [default_row(columns)], True
         body = encode_columns(columns, rows, pace.pause)
-    keeper.put(output.key, len(rows), body, pace.pause)
+    keeper.put(output.key, Entry(len(rows), body, failed), pace.pause)
     while rows:
         del rows[-_LET_GO:]
         pace.pause()
     keeper.drop(output.gone)
     pace.finish()
+    return failed
 
 
-def _rows(output: Output, printed: int | None, pace: Pace) -> list[Row]:
+def _rows(output: Output, printed: int | None, pace: Pace) -> tuple[list[Row], bool]:
+    """The rows of a run, and whether it failed: which the system says, whatever was printed."""
     if printed is None:
-        return [default_row(output.columns)]
+        return [default_row(output.columns)], True
     stdout = _content(printed, min(output.size, output_limit(output.columns, output.max_rows)), pace.check)
-    return parse_rows(stdout, output.columns, output.max_rows, pace.check)
+    return read_rows(stdout, output.columns, output.max_rows, pace.check)
 
 
 def _content(fd: int, limit: int, pause: Callable[[], None]) -> bytes:
@@ -117,8 +120,7 @@ def main() -> None:
     with suppress(OSError):
         control.sendall(DONE)  # it is there
         while (found := take_over(control)) is not None:
-            read(keeper, *found)
-            control.sendall(DONE)
+            control.sendall(FAILED if read(keeper, *found) else DONE)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from privid.model import Table
 from privid.sandbox.printed import Printed
 from privid.sandbox.rows import output_limit
 
-from .reader import DONE, Output, hand_over
+from .reader import DONE, FAILED, Output, hand_over
 
 if TYPE_CHECKING:
     from .jobs import Slot
@@ -134,15 +134,16 @@ class Readings:
         self._lock = threading.Lock()
         self._sock, self._process = self._start()
 
-    def read(self, key: bytes, table: Table, printed: Printed | None, gone: Sequence[bytes] = ()) -> None:
-        """Have what was printed read and kept; None if the run went wrong. Nothing here depends on what it was."""
+    def read(self, key: bytes, table: Table, printed: Printed | None, gone: Sequence[bytes] = ()) -> bool:
+        """Have what was printed read and kept; None if the run went wrong. True if the rows are those of a run that failed, for the
+        owner's counters; nothing else here depends on what it was."""
         output = Output(key, table.untrusted, table.max_rows, 0 if printed is None else printed.size, gone, busy_time(table),
                         3 * reading_time(table) // 4)
         with self._lock:
             with suppress(OSError):
                 hand_over(self._sock, output, None if printed is None else printed.fileno())
-                if self._sock.recv(1) == DONE:
-                    return
+                if (word := self._sock.recv(1)) in (DONE, FAILED):
+                    return word == FAILED
             self._end()
             self._sock, self._process = self._start()
         raise SandboxFailed("the reader of programs' output ended", hint="The operator finds the cause in the engine's log.")

@@ -7,7 +7,7 @@ import hmac
 import secrets
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 from privid import calculus
 from privid.errors import SandboxFailed
 from privid.ledger import Claim, Connection, Ledger, ReleaseRecord, Use
-from privid.model import Camera, Key, Plan, Span, TableUse
+from privid.model import Camera, Key, Plan, Span, Table, TableUse
 from privid.room.evaluate import chunk_moments
 from privid.room.query import objects, publics
 from privid.room.room import Room
@@ -29,6 +29,7 @@ from .chunks import ChunkCache, series_of
 from .current import Stated
 from .definitions import Sources, make_camera, make_table
 from .evaluation import Evaluations, Task
+from .first_run import advice, asks, reminder
 from .handles import Charge, Handle, Scan
 from .identity import in_order, reuse_key
 from .judge import Judge, Judged, is_allowed, text_of
@@ -160,9 +161,18 @@ class Desk:
             before = None
         shown |= {"Answered Before": before is not None, "Release": self._name_of(key),
                   "Charges": [self._ledger.preview(claim, role) for claim in claims]}
+        if hints := advice(self._new(request, reads)):
+            shown["Hints"] = [*shown.get("Hints", []), *hints]
+            lines += [f"Hint: {hint}" for hint in hints]
         if before is not None:
             lines.append(f"Release {before.release} has answered this before: it would be answered again, at no charge")
         return shown, lines
+
+    def _new(self, request: dict[str, Any], reads: Sequence[_Read]) -> list[Table]:
+        """Tables whose programs have not been run before, unless the statement asks how runs ended."""
+        if asks(request.get("select")):
+            return []
+        return [read.use.table for read in reads if self._shapes.is_new(read.use.table, read.kind.value, self._programs.runtime_id)]
 
     def _name_of(self, key: str) -> str:
         """Equal for equal releases while the engine runs; says nothing else."""
@@ -190,6 +200,7 @@ class Desk:
         self._obstacle.check()  # before the charge: what is not there computes nothing
         self._evaluations.check()
         self._check_kept(reads, judged)
+        more = reminder(self._new(request, reads))
         cancel.check()
         release = self._ledger.charge(_claims(plan), ReleaseRecord(
             role=text_of(request, "role"), query=text_of(request, "query"), canonical=plan.canonical, key=key, epsilon=plan.epsilon,
@@ -199,7 +210,8 @@ class Desk:
         try:
             self._submit(handle, reads)
             with cancel.calling(partial(self.abandon, handle)):
-                return self._carry_out(handle, judged, cancel)
+                answer = self._carry_out(handle, judged, cancel)
+                return replace(answer, notice=f"{answer.notice}{more}")
         except BaseException as error:
             self._await_end(handle, error)
             self.drop(handle)
@@ -288,7 +300,7 @@ class Desk:
                 continue
             # Every outcome is written every time, zeros too: statistics that all can read must not tell which occurred.
             counts = {outcome: scan.job.outcomes.get(outcome, 0) for outcome in OUTCOMES}
-            self._ledger.count_failures(scan.use.table.camera, counts)
+            self._ledger.count_failures(scan.use.table, counts)
 
     # Rows, for owners
 

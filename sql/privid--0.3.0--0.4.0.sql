@@ -60,6 +60,14 @@ COMMENT ON FUNCTION privid.allowed_calls() IS 'functions, operators, aggregates 
 -- How runs ended is written after each release. PostgreSQL tells everybody how many bytes were logged (pg_stat_wal), and logs of a row
 -- only what changed, of a page only what does not repeat: so this table is not logged at all. It is empty after a crash.
 ALTER TABLE privid.program_failures SET UNLOGGED;
+
+-- They are kept by table and day, and begin anew: of which table and day those before were, nobody knows.
+DELETE FROM privid.program_failures;
+ALTER TABLE privid.program_failures DROP CONSTRAINT program_failures_pkey,
+  ADD COLUMN role text NOT NULL, ADD COLUMN foreign_table text NOT NULL, ADD COLUMN day date NOT NULL,
+  ADD PRIMARY KEY (camera, owner, role, foreign_table, day, outcome);
+COMMENT ON COLUMN privid.program_failures.role IS 'whose table it is';
+COMMENT ON COLUMN privid.program_failures.day IS 'on which the programs ran, in UTC';
 COMMENT ON TABLE privid.program_failures IS 'how many runs ended in which way; every outcome is written every time, and nothing of it logged, so that statistics of this table and of the log tell nothing';
 
 -- ALTER TABLE alters foreign tables too, and those that inherit from the table that it names.
@@ -99,21 +107,24 @@ $$;
 -- EXPLAIN ANALYZE tells how many rows each step of a plan has, also those below a view, and PostgreSQL evaluates conditions there that
 -- cannot raise: whoever may read a view could count rows that it does not show. Rows that are not for everybody come from a function,
 -- whose plan nobody sees.
-CREATE FUNCTION privid.read_failures(OUT camera text, OUT outcome text, OUT count bigint) RETURNS SETOF record
+CREATE FUNCTION privid.read_failures(OUT camera text, OUT outcome text, OUT count bigint, OUT role text, OUT foreign_table text, OUT day date)
+  RETURNS SETOF record
   LANGUAGE privid STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
   RETURN QUERY
-    SELECT f.camera, f.outcome, f.count
+    SELECT f.camera, f.outcome, f.count, f.role, f.foreign_table, f.day
     FROM privid.program_failures f
     JOIN pg_roles o ON o.rolname = f.owner::name
     WHERE pg_has_role(privid.invoker()::name, o.oid, 'USAGE')
-    ORDER BY f.camera, f.outcome;
+    ORDER BY f.camera, f.day, f.role, f.foreign_table, f.outcome;
 END
 $$;
 COMMENT ON FUNCTION privid.read_failures() IS 'the rows of privid.failures for whoever asks';
 
-CREATE OR REPLACE VIEW privid.failures AS SELECT f.camera, f.outcome, f.count FROM privid.read_failures() f;
+CREATE OR REPLACE VIEW privid.failures AS
+  SELECT f.camera, f.outcome, f.count, f.role, f.foreign_table, f.day FROM privid.read_failures() f;
+COMMENT ON VIEW privid.failures IS 'how many runs of programs over the current role''s cameras ended in which way, by table and day';
 ALTER VIEW privid.failures RESET (security_barrier);
 
 CREATE FUNCTION privid.read_releases(OUT id bigint, OUT at timestamptz, OUT who text, OUT camera text, OUT query text, OUT epsilon numeric,

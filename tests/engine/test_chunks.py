@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from privid.engine.chunks import ChunkCache, series_of
-from privid.engine.kept import Keeper, Kept, rows_file
+from privid.engine.kept import Entry, Keeper, Kept, rows_file
 from privid.model import Camera, Column, Executable, Footage, Grid, Mask, Region, Regions, Table, VideoFile
 
 FOOTAGE = Footage((VideoFile("a.mp4", "aa", 0, 100), VideoFile("b.mp4", "bb", 100, 100)), Fraction(10), 64, 48)
@@ -78,7 +78,7 @@ def test_a_chunk_that_spans_two_files_depends_on_both() -> None:
 def keep(path: Path, key: bytes, rows: int, body: bytes) -> None:
     """As the reader does."""
     keeper = Keeper(rows_file(path))
-    keeper.put(key, rows, body)
+    keeper.put(key, Entry(rows, body))
     keeper.close()
 
 
@@ -89,7 +89,7 @@ def test_entries_survive_a_restart(tmp_path: Path) -> None:
     cache.put(b"k", "ok", 10)
     cache.close()
     cache = ChunkCache(path)
-    assert cache.get(b"k") == (2, b"body")
+    assert cache.get(b"k") == Entry(2, b"body")
     assert cache.get(b"other") is None
     assert cache.known([b"k", b"other"], touch=False) == {b"k"}
     assert all(file.stat().st_mode & 0o777 == 0o600 for file in (path, rows_file(path)))
@@ -107,7 +107,7 @@ def test_a_damaged_file_is_started_afresh(tmp_path: Path, name: str) -> None:
     cache = ChunkCache(path)
     assert cache.get(b"k") is None and not cache.known([b"k"], touch=False)
     keep(path, b"k", 0, b"")
-    assert cache.get(b"k") == (0, b"")
+    assert cache.get(b"k") == Entry(0, b"")
     cache.close()
 
 
@@ -121,7 +121,7 @@ def test_what_a_crash_left_of_an_entry_is_cleared_away(tmp_path: Path) -> None:
     cache.close()
     cache = ChunkCache(path)
     assert cache.known([b"rows only", b"both", b"index only"], touch=False) == {b"both"}
-    assert cache.get(b"rows only") is None and cache.get(b"both") == (1, b"b")
+    assert cache.get(b"rows only") is None and cache.get(b"both") == Entry(1, b"b")
     cache.close()
 
 
@@ -129,10 +129,10 @@ def test_long_rows_lie_in_pieces_and_are_there_once_all_are(tmp_path: Path) -> N
     path, body, seen = tmp_path / "rows.db", bytes(range(256)) * 4096, list[object]()
     keeper = Keeper(path)
     kept = Kept(path)
-    keeper.put(b"k", 7, body, lambda: seen.append(kept.get(b"k")))
-    assert len(seen) > 3 and seen == [None] * (len(seen) - 1) + [(7, body)]
-    keeper.put(b"k", 1, b"short")
-    assert kept.get(b"k") == (1, b"short")
+    keeper.put(b"k", Entry(7, body), lambda: seen.append(kept.get(b"k")))
+    assert len(seen) > 3 and seen == [None] * (len(seen) - 1) + [Entry(7, body)]
+    keeper.put(b"k", Entry(1, b"short"))
+    assert kept.get(b"k") == Entry(1, b"short")
     keeper.drop([b"k", b"other"])
     assert kept.get(b"k") is None
     kept.close()

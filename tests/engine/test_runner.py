@@ -242,10 +242,10 @@ def test_what_is_kept_after_a_cancel_does_not_depend_on_how_long_other_rows_take
     workshop = make_workshop(1)
     read = workshop.runner._read_output
 
-    def reads(key: bytes, *rest: Any) -> None:
+    def reads(key: bytes, *rest: Any) -> str:
         if slow and key == b"key 0":
             time.sleep(1.4)  # until the second has ended, and its output waits
-        read(key, *rest)
+        return read(key, *rest)
 
     monkeypatch.setattr(workshop.runner, "_read_output", reads)
     job = workshop.submit(3)
@@ -264,10 +264,10 @@ def test_rows_that_cannot_be_kept_are_no_error_of_a_job(make_workshop: Callable[
     workshop = make_workshop(1)
     read = workshop.runner._read_output
 
-    def reads(key: bytes, *rest: Any) -> None:
+    def reads(key: bytes, *rest: Any) -> str:
         if key == b"key 1":
             raise SandboxFailed("database or disk is full")
-        read(key, *rest)
+        return read(key, *rest)
 
     monkeypatch.setattr(workshop.runner, "_read_output", reads)
     job = workshop.submit(3)
