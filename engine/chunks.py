@@ -2,8 +2,9 @@
 
 An entry is found by everything that the program could see or that decides how its output is read. Whether an entry is still here
 decides how many slots a release takes, which everybody can see; therefore entries are weighed by the most they could take, not by what
-they do take, and the least recently used leave first. Here is the index, from which all of that is decided and in which every entry takes
-the same; the rows themselves are in a file of their own (kept.py), so that nobody who asks waits for them.
+they do take, and the least recently used leave first: of all roles when all is full, of one role when it has its quota. Here is the index,
+from which all of that is decided and in which every entry takes the same; the rows themselves are in a file of their own (kept.py), so
+that nobody who asks waits for them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import hashlib
 import json
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -79,7 +81,9 @@ class ChunkCache:
             self._db = self._open(path)
         path.chmod(0o600)
         self._kept = Kept(rows_file(path))
-        self._clock, self._weight = self._db.execute("SELECT coalesce(max(used), 0), coalesce(sum(weight), 0) FROM chunk").fetchone()
+        (self._clock,) = self._db.execute("SELECT coalesce(max(used), 0) FROM chunk").fetchone()
+        self._of: Counter[str] = Counter(dict(self._db.execute("SELECT role, sum(weight) FROM chunk GROUP BY role").fetchall()))
+        self._weight = self._of.total()
         self._heaviest = self._weight
         self._limit = min(_LIMIT, (free_disk(path.parent) + self._size()) // _SHARE) if limit is None else limit
 
@@ -95,8 +99,9 @@ class ChunkCache:
                     raise sqlite3.DatabaseError("of another version")
                 db.execute(f"PRAGMA user_version = {LAYOUT}")
             db.execute("CREATE TABLE IF NOT EXISTS chunk (key BLOB PRIMARY KEY, outcome TEXT NOT NULL, weight INTEGER NOT NULL,"
-                       " used INTEGER NOT NULL, place INTEGER NOT NULL)")
+                       " used INTEGER NOT NULL, place INTEGER NOT NULL, role TEXT NOT NULL)")
             db.execute("CREATE INDEX IF NOT EXISTS chunk_used ON chunk (used, weight)")
+            db.execute("CREATE INDEX IF NOT EXISTS chunk_role ON chunk (role, used, weight)")
             db.execute("CREATE INDEX IF NOT EXISTS chunk_place ON chunk (substr(key, 1, 32), place)")
             db.execute("CREATE TABLE IF NOT EXISTS shape (program BLOB NOT NULL, columns TEXT NOT NULL, UNIQUE (program, columns))")
             # a crash may have left one without the other
@@ -163,16 +168,52 @@ class ChunkCache:
     def get(self, key: bytes) -> Entry | None:
         return self._kept.get(key)
 
-    def put(self, key: bytes, outcome: str, weight: int) -> None:
-        """The rows of a run are kept; `weight` is the most that any output of this table could take."""
+    def put(self, key: bytes, outcome: str, weight: int, role: str = "") -> None:
+        """The rows of a run are kept; `weight` is the most that any output of this table could take, `role` whose table it ran for."""
         with self._lock:
             self._clock += 1
             self._gone.pop(key, None)
-            (old,) = self._db.execute("SELECT coalesce(sum(weight), 0) FROM chunk WHERE key = ?", (key,)).fetchone()
-            self._db.execute("INSERT OR REPLACE INTO chunk VALUES (?, ?, ?, ?, ?)", (key, outcome, weight, self._clock, parts_of(key)[1]))
-            self._weight += weight - old
+            for old, owner in self._db.execute("SELECT weight, role FROM chunk WHERE key = ?", (key,)).fetchall():
+                self._add(owner, -old)
+            self._db.execute("INSERT OR REPLACE INTO chunk VALUES (?, ?, ?, ?, ?, ?)",
+                             (key, outcome, weight, self._clock, parts_of(key)[1], role))
+            self._add(role, weight)
             self._heaviest = max(self._heaviest, self._weight)  # the files do not shrink
             self._evict()
+
+    def make_room(self, role: str, most: int, coming: Mapping[bytes, int]) -> int:
+        """Of what was kept for a role's tables, what was used longest ago leaves, until all that it has fits its quota. `coming` are its
+        runs under way, with their weights, which count as if they were kept already: when they are, nobody may tell. What it has then."""
+        with self._lock:
+            keys = list(coming)
+            here = sum(self._weight_of(role, keys[start:start + _BATCH]) for start in range(0, len(keys), _BATCH))
+            found, leaving = self._of[role] - here + sum(coming.values()), list[tuple[bytes, int]]()
+            if found > most:
+                floor = min(self._pins.values(), default=self._clock)
+                for key, weight in self._db.execute("SELECT key, weight FROM chunk WHERE role = ? AND used <= ? ORDER BY used",
+                                                    (role, floor)):
+                    if found <= most:
+                        break
+                    if key not in coming:
+                        leaving.append((key, weight))
+                        found -= weight
+            for key, weight in leaving:
+                self._drop(key, weight, role)
+        return found
+
+    def _weight_of(self, role: str, keys: Sequence[bytes]) -> int:
+        marks = ",".join("?" * len(keys))
+        return int(self._db.execute(f"SELECT coalesce(sum(weight), 0) FROM chunk WHERE key IN ({marks}) AND role = ?",
+                                    (*keys, role)).fetchone()[0])
+
+    def _add(self, role: str, weight: int) -> None:
+        self._of[role] += weight
+        self._weight += weight
+
+    def _drop(self, key: bytes, weight: int, role: str) -> None:
+        self._db.execute("DELETE FROM chunk WHERE key = ?", (key,))
+        self._gone[key] = None
+        self._add(role, -weight)
 
     def gone(self, most: int) -> list[bytes]:
         """Some of the entries that have left, whose rows are to be dropped; each is told once."""
@@ -207,12 +248,10 @@ class ChunkCache:
     def _evict(self) -> None:
         floor = min(self._pins.values(), default=self._clock)
         while self._weight > self._limit:
-            old = self._db.execute("SELECT key, weight FROM chunk WHERE used <= ? ORDER BY used LIMIT 100", (floor,)).fetchall()
+            old = self._db.execute("SELECT key, weight, role FROM chunk WHERE used <= ? ORDER BY used LIMIT 100", (floor,)).fetchall()
             if not old:
                 return
-            for key, weight in old:
-                self._db.execute("DELETE FROM chunk WHERE key = ?", (key,))
-                self._gone[key] = None
-                self._weight -= weight
+            for key, weight, role in old:
+                self._drop(key, weight, role)
                 if self._weight <= self._limit:
                     break

@@ -86,6 +86,7 @@ class Job:
     held: int = 0  # own slots whose frames are in memory
     decoding: bool = True
     reader: Reader | None = None
+    kept: int | None = None  # bytes that its table's owner has in the chunk cache with it, by the most that they could be
     outcomes: dict[str, int] = field(default_factory=dict)  # of own slots that ran
 
     def wait(self, key: bytes) -> None:

@@ -36,6 +36,7 @@ from .judge import Judge, Judged, is_allowed, text_of
 from .log import Log
 from .obstacle import Obstacle
 from .programs import OUTCOMES, Programs
+from .quotas import Quotas
 from .runner import Runner
 from .scenes import Scenes
 from .series import Stretch
@@ -99,6 +100,7 @@ class Desk:
         self._evaluations = evaluations
         self._obstacle = obstacle
         self._scenes = scenes
+        self._quotas = Quotas(ledger, log)
         self._log = log
         #: what EXPLAIN shows of a release's key: the key itself is a digest of the video, which nobody may see
         self._secret = secrets.token_bytes(32)
@@ -202,15 +204,22 @@ class Desk:
         self._check_kept(reads, judged)
         more = reminder(self._new(request, reads))
         cancel.check()
-        release = self._ledger.charge(_claims(plan), ReleaseRecord(
-            role=text_of(request, "role"), query=text_of(request, "query"), canonical=plan.canonical, key=key, epsilon=plan.epsilon,
-            mechanism=plan.mechanism, outputs=plan.outputs), partial(self._confirm, stated, judged))
-        handle = Handle(Charge(release, arrived, time.monotonic_ns(), nanoseconds(allowance)), self._cache.pin())
+        role = text_of(request, "role")
+        turn = self._quotas.begin(role)
+        try:
+            release = self._ledger.charge(_claims(plan), ReleaseRecord(
+                role=role, query=text_of(request, "query"), canonical=plan.canonical, key=key, epsilon=plan.epsilon,
+                mechanism=plan.mechanism, outputs=plan.outputs), partial(self._confirm, stated, judged))
+        except BaseException:
+            turn.end()
+            raise
+        handle = Handle(Charge(release, arrived, time.monotonic_ns(), nanoseconds(allowance)), self._cache.pin(), turn)
         self._log.write("release charged", release=release, cameras=len(plan.costs), outputs=len(plan.outputs), groups=len(plan.keys))
         try:
             self._submit(handle, reads)
             with cancel.calling(partial(self.abandon, handle)):
                 answer = self._carry_out(handle, judged, cancel)
+                turn.end()  # before the answer leaves: whoever has it may ask again
                 return replace(answer, notice=f"{answer.notice}{more}")
         except BaseException as error:
             self._await_end(handle, error)
@@ -294,7 +303,7 @@ class Desk:
         """The answer has left: count for the owners how runs ended."""
         if answer.handle is None:
             return
-        self._cache.unpin(answer.handle.pin)
+        self._end(answer.handle)
         for scan in answer.handle.scans.values():
             if not scan.job.own:
                 continue
@@ -308,7 +317,7 @@ class Desk:
         """Rows for the camera's owner: no noise, no charge, no deadline."""
         self._confirmed(request, raw=True)
         tables = self._judge.tables(request)
-        handle = Handle(None, self._cache.pin())
+        handle = Handle(None, self._cache.pin(), self._quotas.begin(text_of(request, "role")))
         self._log.write("raw access", tables=len(tables))
         try:
             self._submit(handle, [self._read(TableUse(table, ((0, table.grid.count),))) for table in tables])
@@ -318,12 +327,17 @@ class Desk:
         return handle
 
     def _submit(self, handle: Handle, reads: Sequence[_Read]) -> None:
+        kept: dict[str, int | None] = {handle.turn.role: None}
         for read in reads:
             runs, moments, keys = read.each()
             self._shapes.remember(read.wider, read.kind.value, self._programs.runtime_id)
-            job = self._runner.submit(read.wider.table, read.kind, runs, keys)
+            owner = read.use.table.owner
+            job = self._runner.submit(read.wider.table, read.kind, runs, keys, self._quotas.kept(owner))
+            kept[owner] = job.kept
             blocks = Blocks.of(read.use, runs, moments, keys, read.wider.picks)
             handle.scans[read.use.table.index] = Scan(read.use, blocks, job)
+        for role, size in kept.items():
+            self._quotas.post(role, size)
 
     def scan(self, handle: Handle, table: int) -> Iterator[bytes]:
         """Bodies of B messages."""
@@ -341,10 +355,15 @@ class Desk:
     def drop(self, handle: Handle) -> None:
         """The handle ends without an answer; what was charged stays charged."""
         self.abandon(handle)
-        self._cache.unpin(handle.pin)
+        self._end(handle)
         if handle.charge is not None:
             self._log.write("release failed", release=handle.charge.release)
             self._ledger.failed(handle.charge.release)
+
+    def _end(self, handle: Handle) -> None:
+        self._cache.unpin(handle.pin)
+        handle.turn.end()
+        self._quotas.post(handle.turn.role)
 
     # Check of a definition
 

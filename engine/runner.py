@@ -178,8 +178,9 @@ class Runner:
         """When all rows of these jobs are there, by the timetable; 0 if they were there all along."""
         return self._board.unread.read_by([slot for job in jobs for slot in job.wanted.values()])
 
-    def submit(self, table: Table, kind: Kind, runs: Sequence[tuple[int, int]], keys: Sequence[bytes]) -> Job:
-        """Reserve slots for the runs (chunk and region) that are neither kept nor under way, and start on them."""
+    def submit(self, table: Table, kind: Kind, runs: Sequence[tuple[int, int]], keys: Sequence[bytes], quota: int | None = None) -> Job:
+        """Reserve slots for the runs (chunk and region) that are neither kept nor under way, and start on them. `quota`: bytes that may be
+        kept for tables of this owner; what it has beyond them leaves now, a public moment."""
         folder, warm = self._scratch / f"job-{secrets.token_hex(8)}", self._warm(table)
         program = Program(folder / PROGRAM, kind, table.runtime, folder / FILES if table.executable.files else None, warm)
         job = Job(secrets.token_hex(4), table, program, folder, reading_time(table))
@@ -202,10 +203,19 @@ class Runner:
                         self._decoders.add(decoder)
                         decoder.start()
                     break
+        if quota is not None:
+            job.kept = self._cache.make_room(table.owner, quota, self._coming(table.owner))
         self._post(job)
         self._log.write("job", job=job.ident, chunks=len(runs), slots=len(job.own), shared=len(job.wanted) - len(job.own),
                         pitch_ms=self.pitch(table) / 1e6)
         return job
+
+    def _coming(self, owner: str) -> dict[bytes, int]:
+        """Runs under way for tables of a role, and the most that each could take."""
+        with self._board.lock:
+            slots = [slot for slot in self._board.under_way.values() if slot.job.table.owner == owner]
+        weights = {job: self._weigh(job.table) for job in {slot.job for slot in slots}}
+        return {slot.key: weights[slot.job] for slot in slots}
 
     def cancel(self, job: Job) -> None:
         """Nobody waits for this job: its slots are given up, except those that another job shares, and those whose programs have ended:
@@ -398,7 +408,7 @@ class Runner:
                     board.closing.put((0, slot))
                     continue
                 outcome = self._read_output(slot.key, job.table, result, self._cache.gone(_DROPPED))
-                self._cache.put(slot.key, outcome, self._weigh(job.table))
+                self._cache.put(slot.key, outcome, self._weigh(job.table), job.table.owner)
                 with board.lock:
                     job.outcomes[outcome] = job.outcomes.get(outcome, 0) + 1
                     slot.kept = True

@@ -19,7 +19,7 @@ from .costs import brief_steps, debits, full_charge, limit, steps
 from .mark import Mark
 from .pool import Connection, Pool
 from .recordings import Recording, find_recording
-from .records import Claim, ReleaseRecord, StoredAnswer, outputs_as_json
+from .records import Claim, Quota, ReleaseRecord, StoredAnswer, outputs_as_json
 from .sharing import charge_share, share_left
 from .steps import Step, Use, uses_as_json
 
@@ -167,6 +167,22 @@ class Ledger:
                 FROM unnest(%s::text[], %s::int8[]) c(outcome, count) ORDER BY c.outcome
                 ON CONFLICT (camera, owner, role, foreign_table, day, outcome) DO UPDATE SET count = f.count + excluded.count""",
                 (table.camera.name, table.camera.owner, table.owner, table.name, list(counts), list(counts.values())))
+
+    def quota(self, role: str) -> Quota:
+        """What a role may have of the engine."""
+        with self.pool.connection() as conn:
+            row = conn.execute("SELECT kept_bytes, jobs FROM privid.quota_of(%s)", (role,)).fetchone()
+        assert row is not None
+        return Quota(*cast("tuple[int, int]", row))
+
+    def post_use(self, role: str, jobs: int, kept: int | None) -> None:
+        """What a role has of it, for the view privid.quotas; None: as much as before."""
+        with self.pool.transaction() as conn:
+            conn.execute("SET LOCAL synchronous_commit = off")
+            conn.execute("""
+                INSERT INTO privid.quota_use AS u (role, jobs, kept_bytes) VALUES (%s, %s, coalesce(%s, 0))
+                ON CONFLICT (role) DO UPDATE SET jobs = excluded.jobs, kept_bytes = coalesce(%s, u.kept_bytes)""",
+                (role, jobs, kept, kept))
 
     def extension_version(self) -> str:
         with self.pool.connection() as conn:
