@@ -22,7 +22,7 @@ from privid.calculus import parse_select
 from privid.engine.blocks import Blocks
 from privid.engine.chunks import ChunkCache, series_of
 from privid.engine.evaluator import Evaluator, KeptChunks
-from privid.engine.kept import CELL_HEAD, segments_of, write_cell
+from privid.engine.kept import CELL_HEAD, Entry, segments_of, write_cell
 from privid.engine.log import Log
 from privid.engine.room_session import RoomSession
 from privid.engine.rows import encode_columns
@@ -108,7 +108,7 @@ def reading(room: Room, sessions: RoomPool, place: Path) -> Iterator[Callable[[s
     cells = cache.allocate(len(keys), CELL_HEAD + len(body))
     for number in range(len(keys)):
         file = cells[number].open(rows)
-        write_cell(file, cells[number].offset, cells[number].size, ROWS_PER_CHUNK, body)
+        write_cell(file, cells[number].offset, cells[number].size, Entry(ROWS_PER_CHUNK, body))
         os.close(file)
     blocks = Blocks.of(use, use.runs(), moments, [cells[number].address for number in range(len(keys))]), 1 << 62
     evaluator = cast(Evaluator, SimpleNamespace(blocks=lambda handle, number: blocks))

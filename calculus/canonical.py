@@ -59,7 +59,9 @@ def _form_of_table(table: Table) -> dict[str, Any]:
         # nothing of the files: people see this text, and a digest of the video would tell one video from another
         "chunk": [table.grid.size, table.grid.step],
         "executable": table.executable.sha256, "timeout": str(table.timeout), "max_rows": table.max_rows, "pad": table.pad,
-        "columns": [[c.attno, c.name, c.type, c.type_name, c.trusted, repr(c.default), c.labels, *c.domain] for c in table.columns],
+        # whoever declares the column failed later asks the same as before: an expression that names it has its number, which no other has
+        "columns": [[c.attno, c.name, c.type, c.type_name, c.trusted, repr(c.default), c.labels, *c.domain]
+                    for c in table.columns if not c.tells_failure],
         **form_of_view(table),
     }
 

@@ -36,7 +36,7 @@ CREATE SERVER IF NOT EXISTS street FOREIGN DATA WRAPPER privid
 GRANT USAGE ON FOREIGN SERVER street TO analyst;"""
 
 _TABLE = """\
-CREATE FOREIGN TABLE IF NOT EXISTS passers (chunk timestamptz, kind text DEFAULT '', speed float8 DEFAULT 0)
+CREATE FOREIGN TABLE IF NOT EXISTS passers (chunk timestamptz, kind text DEFAULT '', speed float8 DEFAULT 0, failed boolean)
   SERVER street OPTIONS (executable 'count_people', begin '2026-03-01 08:00+00', "end" '2026-03-01 08:{end}+00',
                          chunk '5s', timeout '1s', max_rows '8');
 GRANT USAGE ON SCHEMA analyst TO owner; GRANT SELECT ON passers TO owner;   -- for the look at the truth below"""

@@ -93,7 +93,7 @@ def run(options: argparse.Namespace) -> int:
             since = run.begins - _STARTS
             _show_errors(str(since), run.result.stderr)
             if options.columns:
-                for row in table.rows(run):
+                for row in table.rows(run)[0]:
                     print(json.dumps({"chunk": str(since), **dict(zip(options.columns, row, strict=True))}), flush=True)
             else:
                 _show_rows(str(since), lines_of(run.result.stdout), options.max_rows)

@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from privid.model import SYSTEM_COLUMNS
+
 __all__ = ["Column", "columns"]
 
 _STRING = r"'(?:[^']|'')*'"
@@ -33,7 +35,7 @@ def columns(text: str) -> dict[str, Column]:
         match = _COLUMN.fullmatch(part.strip())
         if not match or (match[2].lower() == "timestamptz" and match[1] != "chunk"):
             raise argparse.ArgumentTypeError(f'"{part.strip()}" is not a column: write a name and text, float8 or boolean')
-        if match[1] not in ("chunk", "region"):
+        if match[1] not in SYSTEM_COLUMNS:
             kind = match[2].lower()
             default = match[4] if match[4] is not None else {"text": "''", "boolean": "false"}.get(kind, "0")
             options = {name.lower(): value.replace("''", "'") for name, value in _OPTION.findall(match[3] or "")}

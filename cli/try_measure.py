@@ -13,7 +13,7 @@ from typing import Any
 
 from privid.engine.definitions import MAX_ROWS, MIN_TIMEOUT
 from privid.fdw.wrapper import ChunkRun
-from privid.model import Column
+from privid.model import SYSTEM_COLUMNS, Column
 from privid.quantities import show_duration
 from privid.sandbox.rows import MAX_LINE_BYTES, MAX_TEXT, line_limit, parse_rows
 from privid.sandbox.run import Limits
@@ -63,7 +63,7 @@ def measure(run: ChunkRun, columns: Sequence[Column], max_rows: int) -> Measured
             continue
         if columns:
             fates.update(_fates(line, fields, columns))
-            undeclared.update(fields.keys() - {column.name for column in columns} - {"chunk", "region"})
+            undeclared.update(fields.keys() - {column.name for column in columns} - SYSTEM_COLUMNS.keys())
         else:
             long_texts += sum(1 for value in fields.values() if isinstance(value, str) and len(value) > MAX_TEXT)
     return Measured(result.outcome.value, result.ended - result.started, len(lines), result.memory, run.why_cold, not_objects, long_texts,

@@ -17,6 +17,7 @@ __all__ = [
     "OutOfDate",
     "PermissionDenied",
     "PrividError",
+    "QuotaExceeded",
     "RawRows",
     "SandboxFailed",
     "VersionMismatch",
@@ -116,6 +117,12 @@ class PermissionDenied(PrividError):
     """The role may not do this."""
 
     sqlstate = "42501"
+
+
+class QuotaExceeded(PrividError):
+    """The role would have more than its quota."""
+
+    sqlstate = "53400"
 
 
 def families() -> dict[str, type[PrividError]]:

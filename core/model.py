@@ -14,9 +14,9 @@ from typing import Any, Protocol, runtime_checkable
 from .pieces import Pieces
 from .quantities import to_pg_microseconds
 
-__all__ = ["Camera", "Cells", "Collect", "Collected", "Column", "Cost", "Evaluate", "Executable", "Footage", "Grid", "Key", "Mask",
-           "Mechanism", "Output", "Plan", "Polygon", "PublicRows", "Quantile", "Region", "Regions", "Run", "SetWise", "Span", "Spread",
-           "Table", "TableUse", "VideoFile", "union"]
+__all__ = ["SYSTEM_COLUMNS", "Camera", "Cells", "Collect", "Collected", "Column", "Cost", "Evaluate", "Executable", "Footage", "Grid",
+           "Key", "Mask", "Mechanism", "Output", "Plan", "Polygon", "PublicRows", "Quantile", "Region", "Regions", "Run", "SetWise", "Span",
+           "Spread", "Table", "TableUse", "VideoFile", "union"]
 
 #: half-open run of frames or chunks: first, one past the last
 Span = tuple[int, int]
@@ -167,19 +167,30 @@ class Grid:
         return self.frames(chunks[0])[0], self.frames(chunks[1] - 1)[1]
 
 
+#: columns that the system fills where they are declared, with their types
+SYSTEM_COLUMNS = {"chunk": "timestamptz", "region": "text", "failed": "boolean"}
+
+
 @dataclass(frozen=True)
 class Column:
-    """A declared column. Trusted ones (chunk, region) are filled by the system."""
+    """A declared column. Three kinds: chunk and region are trusted: filled by the system, and public. The column failed is filled by the
+    system too, but says how a run ended, which depends on the video: it is as private as what programs print. All others are printed."""
 
     name: str
     attno: int
     type: str  # timestamptz, text, float8, boolean, enum
     type_name: str  # as PostgreSQL spells it, schema-qualified for enums
     trusted: bool
-    default: str | float | bool | None  # None only for trusted columns
+    default: str | float | bool | None  # None only for columns that the system fills
     labels: tuple[str, ...] | None = None  # of an enum
     bounds: tuple[Fraction, Fraction] | None = None  # options low and high: a number is put between them, on the grid that range has
     keys: tuple[str, ...] | None = None  # option keys: a text is one of these
+    tells_failure: bool = False  # filled by the system: whether the run of its chunk failed
+
+    @property
+    def printed(self) -> bool:
+        """Filled by the program."""
+        return not self.trusted and not self.tells_failure
 
     @property
     def domain(self) -> tuple[str | tuple[str, ...], ...]:
@@ -254,7 +265,8 @@ class Table:
 
     @property
     def untrusted(self) -> tuple[Column, ...]:
-        return tuple(c for c in self.columns if not c.trusted)
+        """The columns that the program fills."""
+        return tuple(c for c in self.columns if c.printed)
 
 
 class Evaluate(Protocol):

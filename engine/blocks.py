@@ -42,7 +42,7 @@ class Blocks:
         size = 0
         padding = Padding(self.columns, self.max_rows) if self.pad else None
         for region, moment, address in zip(self.places, self.moments, self.addresses, strict=True):
-            rows, body = kept(address)
+            rows, body, failed = kept(address)
             if self.picks is not None:
                 body = pick(body, self.picks)
             if padding is not None and rows < self.max_rows:
@@ -52,7 +52,7 @@ class Blocks:
             if size and size + len(body) > _MESSAGE:
                 yield b"".join(gathered)
                 gathered, size = [], 0
-            head = header(rows, moment, self.regions[region])
+            head = header(rows, moment, self.regions[region], failed)
             gathered += (head, body)
             size += len(head) + len(body)
         if gathered:

@@ -47,7 +47,8 @@ class Bulletin:
         self._thread.join(5)
 
     def _run(self) -> None:
-        self._write(lambda execute: execute("DELETE FROM privid.timetable", ()))  # what an engine that was killed left
+        # what an engine that was killed left
+        self._write(lambda execute: (execute("DELETE FROM privid.timetable", ()), execute("UPDATE privid.quota_use SET jobs = 0", ())))
         while True:
             with self._changed:
                 while not self._jobs and not self._stopped:

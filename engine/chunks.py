@@ -2,8 +2,9 @@
 
 An entry is found by everything that the program could see or that decides how its output is read. Whether an entry is still here
 decides how many slots a release takes, which everybody can see; therefore every entry has a cell as large as its rows could be (kept.py),
-and the segments of cells leave that were least recently used. Here is the index, from which all of that is decided and in which every
-entry takes the same; the rows themselves are elsewhere, so that nobody who asks waits for them.
+and the segments of cells leave that were least recently used: of all roles when all is full, of one role when it has its quota. Here is
+the index, from which all of that is decided and in which every entry takes the same; the rows themselves are elsewhere, so that nobody
+who asks waits for them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import hashlib
 import json
 import sqlite3
 import threading
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -86,8 +88,9 @@ class ChunkCache:
         path.chmod(0o600)
         self._kept = Kept(segments_of(path))
         self._clear_away()
-        self._clock, self._weight = self._db.execute("SELECT coalesce(max(used), 0), coalesce(sum(weight), 0) FROM segment").fetchone()
-        self._limit = min(_LIMIT, (free_disk(path.parent) + self._weight) // _SHARE) if limit is None else limit
+        (self._clock,) = self._db.execute("SELECT coalesce(max(used), 0) FROM segment").fetchone()
+        self._weights: Counter[str] = Counter(dict(self._db.execute("SELECT role, sum(weight) FROM segment GROUP BY role").fetchall()))
+        self._limit = min(_LIMIT, (free_disk(path.parent) + self._weights.total()) // _SHARE) if limit is None else limit
 
     @staticmethod
     def _open(path: Path) -> sqlite3.Connection:
@@ -99,7 +102,8 @@ class ChunkCache:
                 if db.execute("SELECT 1 FROM sqlite_master").fetchone():
                     raise sqlite3.DatabaseError("of another version")
                 db.execute(f"PRAGMA user_version = {LAYOUT}")
-            db.execute("CREATE TABLE IF NOT EXISTS segment (number INTEGER PRIMARY KEY, weight INTEGER NOT NULL, used INTEGER NOT NULL)")
+            db.execute("CREATE TABLE IF NOT EXISTS segment (number INTEGER PRIMARY KEY, weight INTEGER NOT NULL, used INTEGER NOT NULL,"
+                       " role TEXT NOT NULL)")
             db.execute("CREATE INDEX IF NOT EXISTS segment_used ON segment (used)")
             db.execute("CREATE TABLE IF NOT EXISTS chunk (key BLOB PRIMARY KEY, address INTEGER NOT NULL, segment INTEGER NOT NULL,"
                        " place INTEGER NOT NULL)")
@@ -202,24 +206,31 @@ class ChunkCache:
 
     # Cells
 
-    def allocate(self, count: int, size: int) -> Cells:
-        """Space for the rows of so many runs, each of which could take so much; OSError if the disk does not have it. It is theirs until
-        `settle`."""
+    def allocate(self, count: int, size: int, role: str = "", quota: int | None = None) -> Cells:
+        """Space for the rows of so many runs of a role's table, each of which could take so much; OSError if the disk does not have it. It
+        is theirs until `settle`. What the role has beyond its quota leaves now, a public moment."""
         with self._lock:
             cells = self._segments.allocate(count, size)
             self._clock += 1
             try:
                 with self._transaction():
-                    self._db.executemany("INSERT INTO segment VALUES (?, ?, ?)",
-                                         [(number, cells.within(number) * size, self._clock) for number in cells.segments])
+                    self._db.executemany("INSERT INTO segment VALUES (?, ?, ?, ?)",
+                                         [(number, cells.within(number) * size, self._clock, role) for number in cells.segments])
             except sqlite3.Error as error:
                 for number in cells.segments:
                     self._segments.remove(number)
                 raise OSError(errno.ENOSPC, str(error)) from error
             self._filling.update(cells.segments)
-            self._weight += count * size
+            self._weights[role] += count * size
             self._evict()
+            if quota is not None:
+                self._evict(role, quota)
         return cells
+
+    def held(self, role: str) -> int:
+        """Bytes that a role's tables have, by the most that their rows could take."""
+        with self._lock:
+            return self._weights[role]
 
     def put(self, key: bytes, address: int) -> None:
         """The rows of a run are in this cell."""
@@ -235,16 +246,20 @@ class ChunkCache:
                     self._remove(number)
             self._evict()
 
-    def _evict(self) -> None:
-        """Until the others weigh no more than they may, or all of them are in use."""
-        floor = min(self._pins.values(), default=self._clock)
-        if self._weight <= self._limit:
+    def _evict(self, role: str | None = None, most: int | None = None) -> None:
+        """Until all, or those of one role, weigh no more than they may, or all of them are in use."""
+        floor, limit = min(self._pins.values(), default=self._clock), self._limit if most is None else most
+        if self._weight(role) <= limit:
             return
-        for (number,) in self._db.execute("SELECT number FROM segment WHERE used <= ? ORDER BY used", (floor,)).fetchall():
+        for (number,) in self._db.execute("SELECT number FROM segment WHERE used <= ? AND (? IS NULL OR role = ?) ORDER BY used",
+                                          (floor, role, role)).fetchall():
             if number not in self._filling:
                 self._remove(number)
-            if self._weight <= self._limit:
+            if self._weight(role) <= limit:
                 return
+
+    def _weight(self, role: str | None) -> int:
+        return self._weights.total() if role is None else self._weights[role]
 
     def _has_rows(self, number: int) -> bool:
         return self._db.execute("SELECT 1 FROM chunk WHERE segment = ? LIMIT 1", (number,)).fetchone() is not None
@@ -252,17 +267,16 @@ class ChunkCache:
     def _remove(self, number: int) -> None:
         """Unless the disk is so full that not even that can be written down: then it goes another time."""
         with suppress(sqlite3.OperationalError):
+            found = self._db.execute("SELECT role, weight FROM segment WHERE number = ?", (number,)).fetchone()
             with self._transaction():
-                weight = self._forget(number)
-            self._weight -= weight
+                self._forget(number)
+            if found is not None:
+                self._weights[found[0]] -= found[1]
             self._segments.remove(number)
 
-    def _forget(self, number: int) -> int:
-        """Its weight."""
-        (weight,) = self._db.execute("SELECT coalesce(sum(weight), 0) FROM segment WHERE number = ?", (number,)).fetchone()
+    def _forget(self, number: int) -> None:
         self._db.execute("DELETE FROM chunk WHERE segment = ?", (number,))
         self._db.execute("DELETE FROM segment WHERE number = ?", (number,))
-        return int(weight)
 
     # Columns
 

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any, Protocol
 
 from privid.errors import ExecutableInvalid, InvalidValue, SandboxFailed
-from privid.model import Camera, Column, Executable, Footage, Grid, Mask, Regions, Table
+from privid.model import SYSTEM_COLUMNS, Camera, Column, Executable, Footage, Grid, Mask, Regions, Table
 from privid.quantities import parse_duration, parse_number, parse_timestamp, show_duration
 from privid.sandbox.lane import MIN_SLOT
 from privid.sandbox.runtime import DEFAULT_RUNTIME, EMPTY_RUNTIME, RUNTIMES, find_runtime
@@ -110,7 +110,7 @@ def make_table(table: dict[str, Any], index: int, sources: Sources, *, missing: 
     stride = parse_duration(options.get("stride", "0s"), "stride")
     wanted = options.required("executable")
     columns = make_columns(table, name)
-    width = sum(row_width(column, 0) for column in columns if not column.trusted)
+    width = sum(row_width(column, 0) for column in columns if column.printed)
     if width * max_rows > MAX_DEFAULT_BYTES:
         raise InvalidValue(f'option "max_rows" would allow {width * max_rows} bytes of default rows per chunk, '
                            f"but the limit is {MAX_DEFAULT_BYTES}", hint='Lower "max_rows", or shorten the defaults.')
@@ -205,11 +205,13 @@ def _declared(given: Any, table: str) -> Column:
         raise Malformed("column without a number")
     name, kind = _text(given, "name"), _text(given, "type")
     attno: int = given["attno"]
-    trusted = {"chunk": "timestamptz", "region": "text"}.get(name)
-    if trusted is not None:
-        if kind != trusted:
-            raise InvalidValue(f'column "{name}" of foreign table "{table}" must have type {trusted}, but has type {kind}',
+    filled = SYSTEM_COLUMNS.get(name)
+    if filled is not None:
+        if kind != filled:
+            raise InvalidValue(f'column "{name}" of foreign table "{table}" must have type {filled}, but has type {kind}',
                                hint="It is filled by the system. Declare it with that type, or give the program's column another name.")
+        if name == "failed":
+            return _failed(given, attno, table)
         return Column(name, attno, kind, kind, True, None)
     if kind not in ("text", "float8", "boolean", "enum"):
         raise InvalidValue(f'column "{name}" of foreign table "{table}" has type {kind}, which a program cannot fill',
@@ -222,6 +224,15 @@ def _declared(given: Any, table: str) -> Column:
     type_name = given.get("type_name")
     return Column(name, attno, kind, type_name if isinstance(type_name, str) else kind, False,
                   _default(given, name, kind, labels, table), labels)
+
+
+def _failed(given: dict[str, Any], attno: int, table: str) -> Column:
+    """A default would say that a program fills it, which was possible once: whoever means that is told."""
+    if given.get("default") is not None or given.get("default_error") is not None:
+        raise InvalidValue(f'column "failed" of foreign table "{table}" cannot have a default',
+                           detail="It is filled by the system: true for the rows of a chunk whose run failed, else false.",
+                           hint="Drop the default, or give the program's column another name.")
+    return Column("failed", attno, "boolean", "boolean", False, None, tells_failure=True)
 
 
 def _default(given: dict[str, Any], name: str, kind: str, labels: tuple[str, ...] | None, table: str) -> str | float | bool:

@@ -32,7 +32,7 @@ def with_options(column: Column, options: Mapping[str, str], table: str) -> Colu
     for name in options:
         if name not in ("low", "high", "keys"):
             raise InvalidValue(f'invalid option "{name}" of {where}', hint="Options of a column are low, high and keys.")
-        if column.trusted:
+        if not column.printed:
             raise InvalidValue(f'{where} cannot have option "{name}"', hint="It is filled by the system, and what it can be is known.")
         _check_type(column, name, where)
     if "keys" in options:

@@ -13,6 +13,7 @@ from .blocks import Blocks
 from .chunks import ChunkCache
 from .jobs import Job
 from .kept import Entry
+from .quotas import Turn
 
 __all__ = ["Charge", "Handle", "Scan"]
 
@@ -57,6 +58,7 @@ class Handle:
 
     charge: Charge | None
     pin: int  # in the chunk cache
+    turn: Turn  # among those of its role
     scans: dict[int, Scan] = field(default_factory=dict)  # by the table's index in the request
     ident: str = field(default_factory=lambda: secrets.token_hex(16))
     #: when the answer, or the error, leaves: known once the computation has begun

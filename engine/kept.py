@@ -16,13 +16,12 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 __all__ = ["CELL_HEAD", "Cell", "Cells", "Entry", "Kept", "Segments", "segment_of", "segments_of", "write_cell"]
 
-Entry = tuple[int, bytes]  # rows, encoded columns
-
-#: of a cell that has been written: a mark, rows, bytes of the body, their checksum
-_HEAD = struct.Struct("<4sIII")
+#: of a cell that has been written: a mark, whether the run failed, rows, bytes of the body, their checksum
+_HEAD = struct.Struct("<4s?III")
 _MARK = b"rows"
 CELL_HEAD = _HEAD.size
 #: an address is a segment's number and, in so many bits, where the cell begins in it
@@ -33,6 +32,14 @@ _PIECE = 128 * 1024
 _SEGMENT = 16 * 1024 * 1024
 #: files that are open at a time in each process
 _OPEN = 16
+
+
+class Entry(NamedTuple):
+    """What is kept of a run. Whether it failed is kept of every run, whichever table it ran for: a table that asks runs nothing again."""
+
+    rows: int
+    body: bytes  # encoded columns
+    failed: bool = False
 
 
 def segments_of(index: Path) -> Path:
@@ -130,15 +137,16 @@ def _offset(address: int) -> int:
     return address & ((1 << _OFFSET) - 1)
 
 
-def write_cell(file: int, offset: int, size: int, rows: int, body: bytes, pause: Callable[[], None] = lambda: None) -> None:
+def write_cell(file: int, offset: int, size: int, entry: Entry, pause: Callable[[], None] = lambda: None) -> None:
     """Keep the rows of a run; the head comes last, and with it they are there."""
+    rows, body, failed = entry
     if CELL_HEAD + len(body) > size:
         raise ValueError("rows are longer than their definition allows")
     done = 0
     while done < len(body):
         done += os.pwrite(file, body[done:done + _PIECE], offset + CELL_HEAD + done)
         pause()
-    os.pwrite(file, _HEAD.pack(_MARK, rows, len(body), zlib.crc32(body)), offset)
+    os.pwrite(file, _HEAD.pack(_MARK, failed, rows, len(body), zlib.crc32(body)), offset)
 
 
 class Kept:
@@ -160,9 +168,9 @@ class Kept:
             head = os.pread(file, CELL_HEAD, offset)
             if len(head) < CELL_HEAD or not head.startswith(_MARK):
                 return None
-            _, rows, length, checksum = _HEAD.unpack(head)
+            _, failed, rows, length, checksum = _HEAD.unpack(head)
             body = os.pread(file, length, offset + CELL_HEAD)
-        return (rows, body) if len(body) == length and zlib.crc32(body) == checksum else None
+        return Entry(rows, body, failed) if len(body) == length and zlib.crc32(body) == checksum else None
 
     def close(self) -> None:
         with self._lock:

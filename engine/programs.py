@@ -19,8 +19,10 @@ from .rows import encoded_size, row_width
 
 __all__ = ["OUTCOMES", "Programs", "describe", "weigh"]
 
+#: A run that ended well, of whose output no row could be made
+UNREADABLE = "unreadable"
 #: How a run can end, as the owner's counters name it; a cancelled run is none.
-OUTCOMES = tuple(outcome.value for outcome in Outcome if outcome is not Outcome.CANCELLED)
+OUTCOMES = (*(outcome.value for outcome in Outcome if outcome is not Outcome.CANCELLED), UNREADABLE)
 #: Files whose kind is remembered by content; looking at a module means parsing it.
 _REMEMBERED = 1000
 
@@ -48,9 +50,10 @@ class Programs:
         """Whether its program could be started warm: only a module can."""
         return self.kind(table.executable) is Kind.MODULE
 
-    def read_output(self, cell: Cell, table: Table, result: RunResult) -> None:
-        """Have the rows of a run kept; whatever went wrong in the program is one row of defaults."""
-        self._readings.read(cell, table, result.printed)
+    def read_output(self, cell: Cell, table: Table, result: RunResult) -> str:
+        """Have the rows of a run kept; whatever went wrong in the program is one row of defaults. How it ended, for the owner."""
+        failed = self._readings.read(cell, table, result.printed)
+        return UNREADABLE if failed and result.outcome is Outcome.OK else result.outcome.value
 
     def weight(self, table: Table) -> int:
         return weigh(table, self._limits)

@@ -18,15 +18,16 @@ from dataclasses import dataclass
 
 from privid.model import Column
 from privid.room.priority import QUICK, set_priority
-from privid.sandbox.rows import Row, default_row, output_limit, parse_rows
+from privid.sandbox.rows import Row, default_row, output_limit, read_rows
 
-from .kept import write_cell
+from .kept import Entry, write_cell
 from .pace import Overspent, Pace
 from .rows import encode_columns
 
-__all__ = ["DONE", "Output", "hand_over", "main"]
+__all__ = ["DONE", "FAILED", "Output", "hand_over", "main"]
 
-DONE = b"!"
+#: an output has been read: into rows; into defaults, because of what it was or was not
+DONE, FAILED = b"!", b"?"
 _HEAD = struct.Struct("<Q")
 _BLOCK = 256 * 1024
 #: rows that are let go at once
@@ -66,32 +67,34 @@ def take_over(sock: socket.socket) -> tuple[Output, int, int | None] | None:
     return pickle.loads(body), descriptors[0], descriptors[1] if len(descriptors) > 1 else None
 
 
-def read(output: Output, segment: int, printed: int | None) -> None:
-    """One output."""
+def read(output: Output, segment: int, printed: int | None) -> bool:
+    """One output; true if its run failed."""
     pace = Pace(output.busy, output.span)
     columns = output.columns
     try:
-        rows = _rows(output, printed, pace)
+        rows, failed = _rows(output, printed, pace)
         body = encode_columns(columns, rows, pace.check)
     except Overspent:
         # it takes longer than any that was ever measured: a row of defaults, as if the program had taken too long itself
-        rows = [default_row(columns)]
+        rows, failed = [default_row(columns)], True
         body = encode_columns(columns, rows, pace.pause)
     try:
-        write_cell(segment, output.offset, output.room, len(rows), body, pace.pause)
+        write_cell(segment, output.offset, output.room, Entry(len(rows), body, failed), pace.pause)
     finally:
         os.close(segment)
     while rows:
         del rows[-_LET_GO:]
         pace.pause()
     pace.finish()
+    return failed
 
 
-def _rows(output: Output, printed: int | None, pace: Pace) -> list[Row]:
+def _rows(output: Output, printed: int | None, pace: Pace) -> tuple[list[Row], bool]:
+    """The rows of a run, and whether it failed: which the system says, whatever was printed."""
     if printed is None:
-        return [default_row(output.columns)]
+        return [default_row(output.columns)], True
     stdout = _content(printed, min(output.size, output_limit(output.columns, output.max_rows)), pace.check)
-    return parse_rows(stdout, output.columns, output.max_rows, pace.check)
+    return read_rows(stdout, output.columns, output.max_rows, pace.check)
 
 
 def _content(fd: int, limit: int, pause: Callable[[], None]) -> bytes:
@@ -118,8 +121,7 @@ def main() -> None:
     with suppress(OSError):
         control.sendall(DONE)  # it is there
         while (found := take_over(control)) is not None:
-            read(*found)
-            control.sendall(DONE)
+            control.sendall(FAILED if read(*found) else DONE)
 
 
 if __name__ == "__main__":

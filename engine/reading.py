@@ -25,7 +25,7 @@ from privid.sandbox.printed import Printed
 from privid.sandbox.rows import output_limit
 
 from .kept import Cell
-from .reader import DONE, Output, hand_over
+from .reader import DONE, FAILED, Output, hand_over
 
 if TYPE_CHECKING:
     from .jobs import Slot
@@ -136,8 +136,9 @@ class Readings:
         self._lock = threading.Lock()
         self._sock, self._process = self._start()
 
-    def read(self, cell: Cell, table: Table, printed: Printed | None) -> None:
-        """Have what was printed read and kept; None if the run went wrong. Nothing here depends on what it was."""
+    def read(self, cell: Cell, table: Table, printed: Printed | None) -> bool:
+        """Have what was printed read and kept; None if the run went wrong. True if it became defaults, which only a counter for the owner
+        learns; nothing else here depends on what it was."""
         output = Output(cell.offset, cell.size, table.untrusted, table.max_rows, 0 if printed is None else printed.size, busy_time(table),
                         3 * reading_time(table) // 4)
         with self._lock:
@@ -147,8 +148,8 @@ class Readings:
                     hand_over(self._sock, output, segment, None if printed is None else printed.fileno())
                 finally:
                     os.close(segment)
-                if self._sock.recv(1) == DONE:
-                    return
+                if (word := self._sock.recv(1)) in (DONE, FAILED):
+                    return word == FAILED
             self._end()
             self._sock, self._process = self._start()
         raise SandboxFailed("the reader of programs' output ended", hint="The operator finds the cause in the engine's log.")

@@ -9,7 +9,7 @@ import time
 from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 from privid import calculus
 from privid.errors import SandboxFailed
 from privid.ledger import Claim, Connection, Ledger, ReleaseRecord, Use
-from privid.model import Camera, Key, Plan, Span, TableUse
+from privid.model import Camera, Key, Plan, Span, Table, TableUse
 from privid.room.query import objects, publics
 from privid.room.room import Room, lacking_disk
 from privid.udf import noise
@@ -29,12 +29,14 @@ from .chunks import ChunkCache, series_of
 from .current import Stated
 from .definitions import Sources, make_camera, make_table
 from .evaluation import Evaluations, Task
+from .first_run import advice, asks, reminder
 from .handles import Charge, Handle, Scan
 from .identity import in_order, reuse_key
 from .judge import Judge, Judged, is_allowed, text_of
 from .log import Log
 from .obstacle import Obstacle
 from .programs import OUTCOMES, Programs
+from .quotas import Quotas
 from .reads import Prepared, Read
 from .runner import Runner
 from .scenes import Scenes
@@ -75,6 +77,7 @@ class Desk:
         self._evaluations = evaluations
         self._obstacle = obstacle
         self._scenes = scenes
+        self._quotas = Quotas(ledger, log)
         self._log = log
         #: what EXPLAIN shows of a release's key: the key itself is a digest of the video, which nobody may see
         self._secret = secrets.token_bytes(32)
@@ -137,9 +140,18 @@ class Desk:
             before = None
         shown |= {"Answered Before": before is not None, "Release": self._name_of(key),
                   "Charges": [self._ledger.preview(claim, role) for claim in claims]}
+        if hints := advice(self._new(request, reads)):
+            shown["Hints"] = [*shown.get("Hints", []), *hints]
+            lines += [f"Hint: {hint}" for hint in hints]
         if before is not None:
             lines.append(f"Release {before.release} has answered this before: it would be answered again, at no charge")
         return shown, lines
+
+    def _new(self, request: dict[str, Any], reads: Sequence[Read]) -> list[Table]:
+        """Tables whose programs have not been run before, unless the statement asks how runs ended."""
+        if asks(request.get("select")):
+            return []
+        return [read.use.table for read in reads if self._shapes.is_new(read.use.table, read.kind.value, self._programs.runtime_id)]
 
     def _name_of(self, key: str) -> str:
         """Equal for equal releases while the engine runs; says nothing else."""
@@ -166,22 +178,27 @@ class Desk:
             return Answer(again, f"reused the answer of release {stored.release}, at no charge", True)
         self._obstacle.check()  # before the charge: what is not there computes nothing
         self._evaluations.check()
+        role, more = text_of(request, "role"), reminder(self._new(request, reads))
         with ExitStack() as undo:
+            turn = self._quotas.begin(role)
+            undo.callback(turn.end)
             pin = self._cache.pin()
             undo.callback(self._cache.unpin, pin)
             prepared = self._prepare(reads, judged.files)
             undo.callback(self._give_back, prepared)
             cancel.check()
             release = self._ledger.charge(_claims(plan), ReleaseRecord(
-                role=text_of(request, "role"), query=text_of(request, "query"), canonical=plan.canonical, key=key, epsilon=plan.epsilon,
+                role=role, query=text_of(request, "query"), canonical=plan.canonical, key=key, epsilon=plan.epsilon,
                 mechanism=plan.mechanism, outputs=plan.outputs), partial(self._confirm, stated, judged))
             undo.pop_all()
-        handle = Handle(Charge(release, arrived, time.monotonic_ns(), nanoseconds(allowance)), pin)
+        handle = Handle(Charge(release, arrived, time.monotonic_ns(), nanoseconds(allowance)), pin, turn)
         self._log.write("release charged", release=release, cameras=len(plan.costs), outputs=len(plan.outputs), groups=len(plan.keys))
         try:
             self._submit(handle, prepared)
             with cancel.calling(partial(self.abandon, handle)):
-                return self._carry_out(handle, judged, cancel)
+                answer = self._carry_out(handle, judged, cancel)
+                turn.end()  # before the answer leaves: whoever has it may ask again
+                return replace(answer, notice=f"{answer.notice}{more}")
         except BaseException as error:
             self._await_end(handle, error)
             self.drop(handle)
@@ -192,11 +209,12 @@ class Desk:
         made: list[Prepared] = []
         try:
             for read in reads:
+                owner = read.use.table.owner
                 count = sum(one.count for one in read.kept) - self._cache.count(read.kept, touch=True)
                 size = self._programs.weight(read.wider.table)
                 self._room.check_kept(count * size, files)
                 try:
-                    made.append(Prepared(read, self._cache.allocate(count, size)))
+                    made.append(Prepared(read, self._cache.allocate(count, size, owner, self._quotas.kept(owner))))
                 except OSError:
                     raise lacking_disk(count * size) from None
         except BaseException:
@@ -277,13 +295,13 @@ class Desk:
         """The answer has left: count for the owners how runs ended."""
         if answer.handle is None:
             return
-        self._cache.unpin(answer.handle.pin)
+        self._end(answer.handle)
         for scan in answer.handle.scans.values():
             if not scan.job.own:
                 continue
             # Every outcome is written every time, zeros too: statistics that all can read must not tell which occurred.
             counts = {outcome: scan.job.outcomes.get(outcome, 0) for outcome in OUTCOMES}
-            self._ledger.count_failures(scan.use.table.camera, counts)
+            self._ledger.count_failures(scan.use.table, counts)
 
     # Rows, for owners
 
@@ -291,7 +309,7 @@ class Desk:
         """Rows for the camera's owner: no noise, no charge, no deadline."""
         self._confirmed(request, raw=True)
         tables = self._judge.tables(request)
-        handle = Handle(None, self._cache.pin())
+        handle = Handle(None, self._cache.pin(), self._quotas.begin(text_of(request, "role")))
         self._log.write("raw access", tables=len(tables))
         try:
             self._submit(handle, self._prepare([self._read(TableUse(table, ((0, table.grid.count),))) for table in tables], 0))
@@ -311,6 +329,8 @@ class Desk:
                 raise
             blocks = Blocks.of(read.use, runs, moments, array("q", map(job.address, keys)), read.wider.picks)
             handle.scans[read.use.table.index] = Scan(read.use, blocks, keys, job)
+        for role in {handle.turn.role, *(read.use.table.owner for read, _ in prepared)}:
+            self._quotas.post(role, self._cache.held(role))
 
     def scan(self, handle: Handle, table: int) -> Iterator[bytes]:
         """Bodies of B messages."""
@@ -328,10 +348,15 @@ class Desk:
     def drop(self, handle: Handle) -> None:
         """The handle ends without an answer; what was charged stays charged."""
         self.abandon(handle)
-        self._cache.unpin(handle.pin)
+        self._end(handle)
         if handle.charge is not None:
             self._log.write("release failed", release=handle.charge.release)
             self._ledger.failed(handle.charge.release)
+
+    def _end(self, handle: Handle) -> None:
+        self._cache.unpin(handle.pin)
+        handle.turn.end()
+        self._quotas.post(handle.turn.role)
 
     # Check of a definition
 

@@ -19,11 +19,11 @@ Value = str | float | bool
 Row = Sequence[Value]
 
 _U32 = struct.Struct("<I")
-_HEAD = struct.Struct("<IqH")
+_HEAD = struct.Struct("<Iq?H")
 
 
 def encode_columns(columns: Sequence[Column], rows: Sequence[Row], pause: Callable[[], None] = lambda: None) -> bytes:
-    """The untrusted columns of one chunk; `columns` are the untrusted ones and each row has a value for each. `pause` is called after
+    """What a program printed of one chunk; `columns` are those that it fills and each row has a value for each. `pause` is called after
     each."""
     parts: list[bytes] = []
     for place, column in enumerate(columns):
@@ -52,9 +52,9 @@ def _encode(column: Column, values: list[Value]) -> list[bytes]:
     return [np.fromiter(map(len, pieces), dtype="<u4", count=len(pieces)).tobytes(), b"".join(pieces)]
 
 
-def header(rows: int, chunk: int, region: bytes) -> bytes:
-    """What stands before the columns: row count, the chunk's microseconds, its region."""
-    return _HEAD.pack(rows, chunk, len(region)) + region
+def header(rows: int, chunk: int, region: bytes, failed: bool = False) -> bytes:
+    """What stands before the columns: row count, the chunk's microseconds, whether its run failed, its region."""
+    return _HEAD.pack(rows, chunk, failed, len(region)) + region
 
 
 def pick(body: bytes, places: Sequence[int]) -> bytes:
@@ -77,7 +77,7 @@ class Padding:
         self._columns = [self._default(column) for column in columns]
 
     def _default(self, column: Column) -> tuple[int, bytes, bytes]:
-        fixed, *texts = _encode(column, [column.default])  # type: ignore[list-item]  # untrusted: has a default
+        fixed, *texts = _encode(column, [column.default])  # type: ignore[list-item]  # printed: has a default
         return len(fixed), fixed * self._wanted, b"".join(texts)
 
     def fill(self, body: bytes, rows: int) -> bytes:

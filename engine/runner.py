@@ -78,7 +78,7 @@ class Runner:
     def __init__(self, lanes: Sequence[LaneLike], cache: ChunkCache, scratch: Path, log: Log, *,
                  starts_warm: Callable[[Table], bool], read_file: Callable[[str], bytes],
                  open_reader: Callable[[Footage], Reader], describe: Callable[[Table, int, int, Path], None],
-                 read_output: Callable[[Cell, Table, RunResult], None],
+                 read_output: Callable[[Cell, Table, RunResult], str],
                  post: Callable[[Job], None] = lambda job: None) -> None:
         self._lanes = lanes
         self._cache = cache
@@ -393,7 +393,7 @@ class Runner:
     # The harvest's thread
 
     def _reap(self) -> None:
-        """Have output read and rows kept. Nothing here depends on what was printed."""
+        """Have output read and rows kept. Nothing here depends on what was printed but a counter for the owner."""
         board = self._board
         while (item := board.harvest.get()) is not None:
             slot, result = item
@@ -402,10 +402,10 @@ class Runner:
                 if slot.state is State.CANCELLED:  # before its program had ended
                     board.closing.put((0, slot))
                     continue
-                self._read_output(slot.cell, job.table, result)
+                outcome = self._read_output(slot.cell, job.table, result)
                 self._cache.put(slot.key, slot.cell.address)
                 with board.lock:
-                    job.outcomes[result.outcome.value] = job.outcomes.get(result.outcome.value, 0) + 1
+                    job.outcomes[outcome] = job.outcomes.get(outcome, 0) + 1
                     slot.kept = True
             except Exception as error:
                 # What was to be kept depends on what was printed, so that this shows nowhere: whoever wants the rows finds none in time.

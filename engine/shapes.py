@@ -52,6 +52,10 @@ class Shapes:
                 return Wider(replace(table, columns=tuple(map(_column, wide))), tuple(wide.index(sign) for sign in own))
         return Wider(table, None)
 
+    def is_new(self, table: Table, kind: str, runtime: str) -> bool:
+        """Whether no release over its program has been charged yet."""
+        return not self._cache.shapes(_program(table, kind, runtime))
+
     def remember(self, wider: Wider, kind: str, runtime: str) -> None:
         """The release has been charged: its runs are read into these columns."""
         if wider.picks is None:

@@ -22,9 +22,10 @@
 #include "utils/rel.h"
 #include "utils/timestamp.h"
 
+/* The first three are of the whole block. */
 typedef enum ColumnKind
 {
-	COLUMN_CHUNK, COLUMN_REGION, COLUMN_FLOAT8, COLUMN_BOOLEAN, COLUMN_TEXT, COLUMN_ENUM, COLUMN_DROPPED
+	COLUMN_CHUNK, COLUMN_REGION, COLUMN_FAILED, COLUMN_FLOAT8, COLUMN_BOOLEAN, COLUMN_TEXT, COLUMN_ENUM, COLUMN_DROPPED
 } ColumnKind;
 
 typedef struct EnumLabel
@@ -53,6 +54,7 @@ struct RowReader
 	const char *end;
 	uint32		left;			/* rows left in the current block */
 	int64		chunk;
+	bool		failed;
 	const char *region;
 	uint16		region_length;
 	MemoryContext values;		/* of the current row */
@@ -124,6 +126,8 @@ MakeRowReader(Relation rel, RowStream *stream)
 			column->kind = COLUMN_CHUNK;
 		else if (strcmp(NameStr(att->attname), "region") == 0)
 			column->kind = COLUMN_REGION;
+		else if (strcmp(NameStr(att->attname), "failed") == 0)
+			column->kind = COLUMN_FAILED;
 		else if (att->atttypid == FLOAT8OID)
 			column->kind = COLUMN_FLOAT8;
 		else if (att->atttypid == BOOLOID)
@@ -155,11 +159,12 @@ CheckRoom(const char *place, const char *end, uint64 needed)
 static const char *
 OpenBlock(RowReader *reader, const char *place, const char *end)
 {
-	CheckRoom(place, end, 14);
+	CheckRoom(place, end, 15);
 	memcpy(&reader->left, place, 4);
 	memcpy(&reader->chunk, place + 4, 8);
-	memcpy(&reader->region_length, place + 12, 2);
-	place += 14;
+	reader->failed = place[12] != 0;
+	memcpy(&reader->region_length, place + 13, 2);
+	place += 15;
 	CheckRoom(place, end, reader->region_length);
 	reader->region = place;
 	place += reader->region_length;
@@ -169,7 +174,7 @@ OpenBlock(RowReader *reader, const char *place, const char *end)
 		ColumnReader *column = &reader->columns[i];
 		uint32		length;
 
-		if (column->kind == COLUMN_CHUNK || column->kind == COLUMN_REGION || column->kind == COLUMN_DROPPED)
+		if (column->kind <= COLUMN_FAILED || column->kind == COLUMN_DROPPED)
 			continue;
 		CheckRoom(place, end, 4);
 		memcpy(&length, place, 4);
@@ -261,6 +266,9 @@ NextRow(RowReader *reader, TupleTableSlot *slot)
 				break;
 			case COLUMN_REGION:
 				slot->tts_values[i] = PointerGetDatum(cstring_to_text_with_len(reader->region, reader->region_length));
+				break;
+			case COLUMN_FAILED:
+				slot->tts_values[i] = BoolGetDatum(reader->failed);
 				break;
 			case COLUMN_FLOAT8:
 				{

@@ -27,7 +27,7 @@ from privid.model import Executable, Footage
 from privid.quantities import parse_number, parse_timestamp, show_duration
 from privid.sandbox.executable import Kind, classify, install
 from privid.sandbox.lane import SETUP, Lane, Program
-from privid.sandbox.rows import Row, default_row, parse_rows
+from privid.sandbox.rows import Row, default_row, read_rows
 from privid.sandbox.run import Outcome, RunResult
 from privid.sandbox.runtime import find_runtime
 from privid.video import Decoder, make_grid, open_footage
@@ -111,9 +111,11 @@ class ChunkTable:
         """The rows of the chunks that the conditions on chunk leave, one dict per row; other conditions are the caller's to check."""
         wanted = set(columns)
         for run in self.runs(quals):
-            for row in self.rows(run):
+            rows, failed = self.rows(run)
+            for row in rows:
                 found = dict(zip((c.name for c in self.table.untrusted), row, strict=True))
-                yield {name: value for name, value in {"chunk": run.begins, "region": "", **found}.items() if name in wanted}
+                system = {"chunk": run.begins, "region": "", "failed": failed}
+                yield {name: value for name, value in (system | found).items() if name in wanted}
 
     def get_rel_size(self, quals: Sequence[QualLike], columns: Iterable[str]) -> tuple[int, int]:
         """Most rows that a scan can give, and about how many bytes a row takes."""
@@ -176,11 +178,12 @@ class ChunkTable:
                 (files / name).chmod(0o444)
         return Program(path, self.kind, self.table.runtime, files if self._attached else None, self.table.warm)
 
-    def rows(self, run: ChunkRun) -> list[Row]:
-        """The rows of a run as a table of a stack has them: declared types, defaults for what went wrong, padded if asked for."""
+    def rows(self, run: ChunkRun) -> tuple[list[Row], bool]:
+        """The rows of a run as a table of a stack has them, and whether it failed: declared types, defaults for what went wrong, padded if
+        asked for."""
         columns = self.table.untrusted
-        rows = parse_rows(run.result.stdout, columns, self.table.max_rows) if run.well else [default_row(columns)]
-        return rows + [default_row(columns)] * (self.table.max_rows - len(rows)) if self.table.pad else rows
+        rows, failed = read_rows(run.result.stdout, columns, self.table.max_rows) if run.well else ([default_row(columns)], True)
+        return rows + [default_row(columns)] * (self.table.max_rows - len(rows)) if self.table.pad else rows, failed
 
     def begins(self, chunk: int) -> datetime:
         """When a chunk was filmed."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from privid.model import SYSTEM_COLUMNS
+
 from .scanner import Scanner
 from .source import Mistake, Source
 from .statements import Column, Process, Program, Select, Split, Statement
@@ -14,7 +16,6 @@ __all__ = ["read"]
 _QUOTED = re.compile(r"""'(?:[^']|'')*('?)|"(?:[^"]|"")*("?)""")
 _FILE = re.compile(r"""[^\s;"',()]+""")
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?(?![\w.])")
-_SYSTEM_COLUMNS = ("chunk", "region")
 
 
 def read(source: Source) -> Program:
@@ -114,7 +115,7 @@ def _schema(scanner: Scanner) -> tuple[Column, ...]:
     while True:
         at = scanner.at
         name = scanner.name("a column")
-        if name in _SYSTEM_COLUMNS:
+        if name in SYSTEM_COLUMNS:
             raise Mistake(f'column "{name}" is filled by the system', at, hint="Give the program's column another name.")
         if name in columns:
             raise Mistake(f'column "{name}" specified more than once', at)

@@ -19,7 +19,7 @@ def to_sql(process: Process) -> str:
         "max_rows": str(process.max_rows), **({"pad": "on"} if process.pad else {}),
         **{name: value for name, value in (("mask", split.mask), ("regions", split.regions)) if value is not None}}
     system = ["chunk timestamptz", *(["region text"] if split.regions is not None else [])]
-    columns = ", ".join([*system, *map(_column, process.columns)])
+    columns = ", ".join([*system, *map(_column, process.columns), "failed boolean"])
     return (f"CREATE FOREIGN TABLE pg_temp.{quoted(process.table)} ({columns}) SERVER {quoted(split.camera)} "
             f"OPTIONS ({', '.join(f'{name} {literal(value)}' for name, value in options.items())})")
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 from psycopg.types.json import Jsonb
 
 from privid.errors import BudgetExhausted, ExecutableInvalid, InvalidValue, VersionMismatch, WindowInvalid
-from privid.model import Camera, Executable, Key, Span
+from privid.model import Camera, Executable, Key, Span, Table
 
 from .account import Account, Peak, Stored, merged
 from .amounts import as_numeric, as_text, in_camera_unit, show
@@ -19,7 +19,7 @@ from .costs import brief_steps, debits, full_charge, limit, steps
 from .mark import Mark
 from .pool import Connection, Pool
 from .recordings import Recording, find_recording
-from .records import Claim, ReleaseRecord, StoredAnswer, outputs_as_json
+from .records import Claim, Quota, ReleaseRecord, StoredAnswer, outputs_as_json
 from .sharing import charge_share, share_left
 from .steps import Step, Use, uses_as_json
 
@@ -153,8 +153,8 @@ class Ledger:
                                     hint=f"Upload it as that role: SELECT privid.upload('{name}', content), or privid upload FILE.")
         return Executable(*cast("tuple[str, str, bytes]", row))
 
-    def count_failures(self, camera: Camera, counts: Mapping[str, int]) -> None:
-        """Adds to the owner's counters.
+    def count_failures(self, table: Table, counts: Mapping[str, int]) -> None:
+        """Adds to the counters of the camera's owner, of this table and this day.
 
         Call it once per release with every outcome, zeros included: PostgreSQL's statistics, which all can read, count the
         rows that are written here, and must not count what a video shows. They also have the length of what is logged, which
@@ -162,10 +162,27 @@ class Ledger:
         """
         with self.pool.transaction() as conn:
             conn.execute("""
-                INSERT INTO privid.program_failures AS f (camera, owner, outcome, count)
-                SELECT %s, %s, c.outcome, c.count FROM unnest(%s::text[], %s::int8[]) c(outcome, count) ORDER BY c.outcome
-                ON CONFLICT (camera, owner, outcome) DO UPDATE SET count = f.count + excluded.count""",
-                (camera.name, camera.owner, list(counts), list(counts.values())))
+                INSERT INTO privid.program_failures AS f (camera, owner, role, foreign_table, day, outcome, count)
+                SELECT %s, %s, %s, %s, (now() AT TIME ZONE 'UTC')::date, c.outcome, c.count
+                FROM unnest(%s::text[], %s::int8[]) c(outcome, count) ORDER BY c.outcome
+                ON CONFLICT (camera, owner, role, foreign_table, day, outcome) DO UPDATE SET count = f.count + excluded.count""",
+                (table.camera.name, table.camera.owner, table.owner, table.name, list(counts), list(counts.values())))
+
+    def quota(self, role: str) -> Quota:
+        """What a role may have of the engine."""
+        with self.pool.connection() as conn:
+            row = conn.execute("SELECT kept_bytes, jobs FROM privid.quota_of(%s)", (role,)).fetchone()
+        assert row is not None
+        return Quota(*cast("tuple[int, int]", row))
+
+    def post_use(self, role: str, jobs: int, kept: int | None) -> None:
+        """What a role has of it, for the view privid.quotas; None: as much as before."""
+        with self.pool.transaction() as conn:
+            conn.execute("SET LOCAL synchronous_commit = off")
+            conn.execute("""
+                INSERT INTO privid.quota_use AS u (role, jobs, kept_bytes) VALUES (%s, %s, coalesce(%s, 0))
+                ON CONFLICT (role) DO UPDATE SET jobs = excluded.jobs, kept_bytes = coalesce(%s, u.kept_bytes)""",
+                (role, jobs, kept, kept))
 
     def extension_version(self) -> str:
         with self.pool.connection() as conn:

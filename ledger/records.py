@@ -12,7 +12,7 @@ from privid.model import Camera, Key, Output, Span
 
 from .steps import Use
 
-__all__ = ["Claim", "ReleaseRecord", "StoredAnswer", "outputs_as_json"]
+__all__ = ["Claim", "Quota", "ReleaseRecord", "StoredAnswer", "outputs_as_json"]
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,14 @@ class StoredAnswer:
     release: int
     at: datetime
     rows: list[Key]
+
+
+@dataclass(frozen=True)
+class Quota:
+    """What a role may have of the engine."""
+
+    kept_bytes: int  # of rows that are kept, by the most that they could take
+    jobs: int  # releases and raw reads at a time
 
 
 def outputs_as_json(outputs: Sequence[Output]) -> list[dict[str, Any]]:

@@ -63,7 +63,7 @@ def table_ddl(table: Table, name: str, enums: Enums, handle: str, rows: int = 0)
 
     `rows`: the most that it can have, which is what the planner is told.
     """
-    columns = ", ".join(f"{column.name if column.trusted else f'c{column.attno}'} "
+    columns = ", ".join(f"{f'c{column.attno}' if column.printed else column.name} "
                         f"{_type(type_of(column), enums)}" for column in table.columns)
     options = f"handle {literal(handle)}, number '{table.index}', rows '{rows}'"
     return f"CREATE FOREIGN TABLE pg_temp.{name} ({columns}) SERVER room OPTIONS ({options})"

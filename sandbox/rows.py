@@ -12,7 +12,7 @@ from typing import Any
 from privid.model import Column
 from privid.udf.grid import settler
 
-__all__ = ["MAX_LINE_BYTES", "MAX_TEXT", "Row", "Value", "default_row", "line_limit", "output_limit", "parse_rows"]
+__all__ = ["MAX_LINE_BYTES", "MAX_TEXT", "Row", "Value", "default_row", "line_limit", "output_limit", "parse_rows", "read_rows"]
 
 Value = str | float | bool
 Row = tuple[Value, ...]
@@ -25,33 +25,49 @@ SPARE_BYTES, MAX_LINE_BYTES = 1024, 128 * 1024
 MAX_OUTPUT_BYTES = 16 << 20
 #: Empty lines looked at before giving up, so that output of nothing but newlines costs nothing.
 _MAX_BLANK_LINES = 1000
+#: rows that are let go at once
+_LET_GO = 1000
 _NOT_STORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def default_row(columns: Sequence[Column]) -> Row:
-    """The row of a run that crashed or timed out: every untrusted column's default, in order."""
-    return tuple(_default(c) for c in columns if not c.trusted)
+    """The row of a run that crashed or timed out: the default of every column that a program fills, in order."""
+    return tuple(_default(c) for c in columns if c.printed)
 
 
 def parse_rows(stdout: bytes, columns: Sequence[Column], max_rows: int, pause: Callable[[], None] = lambda: None) -> list[Row]:
-    """At most max_rows rows with a value for each untrusted column, in order; never raises, never None.
+    """At most max_rows rows with a value for each column that a program fills, in order; never raises, never None."""
+    return read_rows(stdout, columns, max_rows, pause)[0]
+
+
+def read_rows(stdout: bytes, columns: Sequence[Column], max_rows: int,
+              pause: Callable[[], None] = lambda: None) -> tuple[list[Row], bool]:
+    """The rows, and whether the output is wrong altogether: something was printed, and no line of it that counts is a row. It then has
+    the one row of a run that failed.
 
     A line that is not a JSON object is a row of defaults, so that one bad line does not move the others. `pause` is called after each.
     """
-    untrusted = [c for c in columns if not c.trusted]
-    converters = [(c.name, _converter(c)) for c in untrusted]
+    printed = [c for c in columns if c.printed]
+    converters = [(c.name, _converter(c)) for c in printed]
     rows: list[Row] = []
-    longest = line_limit(untrusted)
+    longest, wrong = line_limit(printed), 0
     for line in _lines(stdout, max_rows, longest):
-        fields = _parse_line(line) if len(line) <= longest else {}
+        fields = _parse_line(line) if len(line) <= longest else None
+        if fields is None:
+            wrong, fields = wrong + 1, {}
         rows.append(tuple(convert(fields.get(name)) for name, convert in converters))
         pause()
-    return rows
+    if not 0 < wrong == len(rows):
+        return rows, False
+    while len(rows) > 1:  # they are defaults, all of them
+        del rows[max(1, len(rows) - _LET_GO):]
+        pause()
+    return rows, True
 
 
 def line_limit(columns: Sequence[Column]) -> int:
     """The longest line that is read: every value as JSON, with escapes, its name, and some bytes to spare."""
-    return min(MAX_LINE_BYTES, SPARE_BYTES + sum(_widest(c) + 6 * len(c.name) + 8 for c in columns if not c.trusted))
+    return min(MAX_LINE_BYTES, SPARE_BYTES + sum(_widest(c) + 6 * len(c.name) + 8 for c in columns if c.printed))
 
 
 def _widest(column: Column) -> int:
@@ -82,13 +98,13 @@ def _lines(stdout: bytes, limit: int, longest: int) -> Iterator[bytes]:
         start = stop + 1
 
 
-def _parse_line(line: bytes) -> dict[str, Any]:
+def _parse_line(line: bytes) -> dict[str, Any] | None:
     try:
         # integers become floats at once: Python's own would take quadratic time, or refuse, for very long ones
         value = json.loads(line.decode("utf-8", errors="replace"), parse_int=float)
     except (ValueError, RecursionError, MemoryError):
-        return {}
-    return value if isinstance(value, dict) else {}
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def _converter(column: Column) -> Callable[[Any], Value]:

@@ -60,6 +60,14 @@ COMMENT ON FUNCTION privid.allowed_calls() IS 'functions, operators, aggregates 
 -- How runs ended is written after each release. PostgreSQL tells everybody how many bytes were logged (pg_stat_wal), and logs of a row
 -- only what changed, of a page only what does not repeat: so this table is not logged at all. It is empty after a crash.
 ALTER TABLE privid.program_failures SET UNLOGGED;
+
+-- They are kept by table and day, and begin anew: of which table and day those before were, nobody knows.
+DELETE FROM privid.program_failures;
+ALTER TABLE privid.program_failures DROP CONSTRAINT program_failures_pkey,
+  ADD COLUMN role text NOT NULL, ADD COLUMN foreign_table text NOT NULL, ADD COLUMN day date NOT NULL,
+  ADD PRIMARY KEY (camera, owner, role, foreign_table, day, outcome);
+COMMENT ON COLUMN privid.program_failures.role IS 'whose table it is';
+COMMENT ON COLUMN privid.program_failures.day IS 'on which the programs ran, in UTC';
 COMMENT ON TABLE privid.program_failures IS 'how many runs ended in which way; every outcome is written every time, and nothing of it logged, so that statistics of this table and of the log tell nothing';
 
 -- ALTER TABLE alters foreign tables too, and those that inherit from the table that it names.
@@ -99,21 +107,24 @@ $$;
 -- EXPLAIN ANALYZE tells how many rows each step of a plan has, also those below a view, and PostgreSQL evaluates conditions there that
 -- cannot raise: whoever may read a view could count rows that it does not show. Rows that are not for everybody come from a function,
 -- whose plan nobody sees.
-CREATE FUNCTION privid.read_failures(OUT camera text, OUT outcome text, OUT count bigint) RETURNS SETOF record
+CREATE FUNCTION privid.read_failures(OUT camera text, OUT outcome text, OUT count bigint, OUT role text, OUT foreign_table text, OUT day date)
+  RETURNS SETOF record
   LANGUAGE privid STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
   RETURN QUERY
-    SELECT f.camera, f.outcome, f.count
+    SELECT f.camera, f.outcome, f.count, f.role, f.foreign_table, f.day
     FROM privid.program_failures f
     JOIN pg_roles o ON o.rolname = f.owner::name
     WHERE pg_has_role(privid.invoker()::name, o.oid, 'USAGE')
-    ORDER BY f.camera, f.outcome;
+    ORDER BY f.camera, f.day, f.role, f.foreign_table, f.outcome;
 END
 $$;
 COMMENT ON FUNCTION privid.read_failures() IS 'the rows of privid.failures for whoever asks';
 
-CREATE OR REPLACE VIEW privid.failures AS SELECT f.camera, f.outcome, f.count FROM privid.read_failures() f;
+CREATE OR REPLACE VIEW privid.failures AS
+  SELECT f.camera, f.outcome, f.count, f.role, f.foreign_table, f.day FROM privid.read_failures() f;
+COMMENT ON VIEW privid.failures IS 'how many runs of programs over the current role''s cameras ended in which way, by table and day';
 ALTER VIEW privid.failures RESET (security_barrier);
 
 CREATE FUNCTION privid.read_releases(OUT id bigint, OUT at timestamptz, OUT who text, OUT camera text, OUT query text, OUT epsilon numeric,
@@ -487,3 +498,210 @@ CREATE OR REPLACE VIEW privid.regions WITH (security_barrier = true) AS
   JOIN privid.camera_definitions c ON c.camera = r.camera
   CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(r.regions), pg_catalog.unnest(r.shapes)) part(region, shape)
   WHERE NOT r.withdrawn;
+
+-- ---------------------------------------------------------------------------------------------------------------------
+-- Quotas: what one role may have, so that the others have something left. Nothing here depends on what a video shows.
+-- ---------------------------------------------------------------------------------------------------------------------
+
+CREATE TABLE privid.quota_store (
+  role         text PRIMARY KEY,
+  executables  integer CHECK (executables >= 0),
+  upload_bytes bigint CHECK (upload_bytes >= 0),
+  tables       integer CHECK (tables >= 0),
+  kept_bytes   bigint CHECK (kept_bytes >= 0),
+  jobs         integer CHECK (jobs >= 0),
+  set_by       text NOT NULL,
+  set_at       timestamptz NOT NULL DEFAULT now()
+);
+COMMENT ON TABLE privid.quota_store IS 'quotas that were set; null: that of public, which stands for every role, or else the default';
+
+CREATE UNLOGGED TABLE privid.quota_use (
+  role       text PRIMARY KEY,
+  jobs       integer NOT NULL,
+  kept_bytes bigint NOT NULL
+);
+COMMENT ON TABLE privid.quota_use IS 'what roles use of the engine, as it has posted it, by public facts alone';
+
+-- Not the table above: a role holds its row here for as long as its transaction lasts, and the engine must not wait for that.
+CREATE UNLOGGED TABLE privid.quota_turns (role text PRIMARY KEY, turn bigint NOT NULL);
+COMMENT ON TABLE privid.quota_turns IS 'a row for each role, by which its uploads and tables are counted one after the other';
+
+CREATE FUNCTION privid.quota_of(role text, OUT executables integer, OUT upload_bytes bigint, OUT tables integer, OUT kept_bytes bigint, OUT jobs integer)
+  LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+  SELECT coalesce(own.executables, every.executables, 1000), coalesce(own.upload_bytes, every.upload_bytes, 8::bigint << 30),
+         coalesce(own.tables, every.tables, 1000), coalesce(own.kept_bytes, every.kept_bytes, 4::bigint << 30),
+         coalesce(own.jobs, every.jobs, 32)
+  FROM (VALUES (1)) one
+  LEFT JOIN privid.quota_store own ON own.role = $1
+  LEFT JOIN privid.quota_store every ON every.role = 'public'
+$$;
+COMMENT ON FUNCTION privid.quota_of(text) IS 'what a role may have: its own quota, that of public, or the default';
+
+CREATE FUNCTION privid.set_quota(role text, executables integer DEFAULT NULL, upload_bytes bigint DEFAULT NULL, tables integer DEFAULT NULL,
+                                 kept_bytes bigint DEFAULT NULL, jobs integer DEFAULT NULL) RETURNS void
+  LANGUAGE privid VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+BEGIN
+  IF role IS NULL OR (role <> 'public' AND NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname::text = role)) THEN
+    RAISE EXCEPTION USING ERRCODE = '42704', MESSAGE = format('role "%s" does not exist', role),
+      HINT = 'The role public stands for all that have no quota of their own.';
+  END IF;
+  IF least(executables, upload_bytes, tables, kept_bytes, jobs) < 0 THEN
+    RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('quota of role "%s" must not be negative', role);
+  END IF;
+  INSERT INTO privid.quota_store AS q (role, executables, upload_bytes, tables, kept_bytes, jobs, set_by)
+    VALUES (role, executables, upload_bytes, tables, kept_bytes, jobs, privid.invoker())
+    ON CONFLICT ON CONSTRAINT quota_store_pkey DO UPDATE SET
+      executables = coalesce(excluded.executables, q.executables), upload_bytes = coalesce(excluded.upload_bytes, q.upload_bytes),
+      tables = coalesce(excluded.tables, q.tables), kept_bytes = coalesce(excluded.kept_bytes, q.kept_bytes),
+      jobs = coalesce(excluded.jobs, q.jobs), set_by = excluded.set_by, set_at = now();
+END
+$$;
+COMMENT ON FUNCTION privid.set_quota(text, integer, bigint, integer, bigint, integer) IS 'sets what a role may have; what is left out stays as it is';
+
+CREATE FUNCTION privid.reset_quota(role text) RETURNS void
+  LANGUAGE privid VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+BEGIN
+  DELETE FROM privid.quota_store q WHERE q.role = role;
+END
+$$;
+COMMENT ON FUNCTION privid.reset_quota(text) IS 'gives a role the quota that all others have';
+
+-- What a role does in several sessions at once is counted one after the other: to change this row it waits for its own, and for nobody else's.
+CREATE FUNCTION privid.take_turn(role text) RETURNS void
+  LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+  INSERT INTO privid.quota_turns AS t (role, turn) VALUES ($1, 1) ON CONFLICT (role) DO UPDATE SET turn = t.turn + 1
+$$;
+COMMENT ON FUNCTION privid.take_turn(text) IS 'has the caller wait until nobody else counts what the role has, until the transaction ends';
+
+CREATE FUNCTION privid.uploaded(role text, OUT executables bigint, OUT bytes numeric)
+  LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+  SELECT (SELECT count(*) FROM privid.executable_store s WHERE s.owner = $1::name),
+         coalesce((SELECT sum(octet_length(s.content)) FROM privid.executable_store s WHERE s.owner = $1::name), 0)
+           + coalesce((SELECT sum(octet_length(s.content)) FROM privid.attachment_store s WHERE s.owner = $1::name), 0)
+$$;
+COMMENT ON FUNCTION privid.uploaded(text) IS 'executables of a role, and bytes of them and of the files attached to them';
+
+CREATE FUNCTION privid.tables_of(role text) RETURNS bigint
+  LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+  SELECT count(*)
+  FROM pg_foreign_table t
+  JOIN pg_class c ON c.oid = t.ftrelid
+  JOIN pg_foreign_server s ON s.oid = t.ftserver
+  JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw
+  JOIN pg_roles r ON r.oid = c.relowner
+  WHERE w.fdwname = 'privid' AND r.rolname = $1::name
+$$;
+COMMENT ON FUNCTION privid.tables_of(text) IS 'how many tables of cameras a role owns';
+
+-- A superuser is not counted, who also restores dumps.
+CREATE FUNCTION privid.check_uploads() RETURNS trigger
+  LANGUAGE privid SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+  owner   text := NEW.owner::text;
+  allowed record;
+  found   record;
+BEGIN
+  IF (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = privid.invoker()::name) THEN
+    RETURN NULL;
+  END IF;
+  PERFORM privid.take_turn(owner);
+  SELECT * INTO allowed FROM privid.quota_of(owner);
+  SELECT * INTO found FROM privid.uploaded(owner);
+  IF TG_OP = 'INSERT' AND TG_TABLE_NAME = 'executable_store' AND found.executables > allowed.executables THEN
+    RAISE EXCEPTION USING ERRCODE = '53400',
+      MESSAGE = format('role "%s" would have %s executables, but its quota is %s', owner, found.executables, allowed.executables),
+      HINT = 'Remove some with privid.remove, or ask an owner of cameras for more (privid.set_quota).';
+  END IF;
+  IF found.bytes > allowed.upload_bytes AND (TG_OP = 'INSERT' OR octet_length(NEW.content) > octet_length(OLD.content)) THEN
+    RAISE EXCEPTION USING ERRCODE = '53400',
+      MESSAGE = format('uploads of role "%s" would have %s bytes, but its quota is %s', owner, found.bytes, allowed.upload_bytes),
+      HINT = 'Remove some with privid.remove or privid.detach, or ask an owner of cameras for more (privid.set_quota).';
+  END IF;
+  RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION privid.check_uploads() IS 'refuses an executable or a file beyond the quota of its owner';
+CREATE TRIGGER check_uploads AFTER INSERT OR UPDATE ON privid.executable_store FOR EACH ROW EXECUTE FUNCTION privid.check_uploads();
+CREATE TRIGGER check_uploads AFTER INSERT OR UPDATE ON privid.attachment_store FOR EACH ROW EXECUTE FUNCTION privid.check_uploads();
+
+CREATE FUNCTION privid.check_tables() RETURNS event_trigger
+  LANGUAGE privid SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+  role    text;
+  allowed integer;
+  found   bigint;
+BEGIN
+  IF (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = privid.invoker()::name) THEN
+    RETURN;
+  END IF;
+  FOR role IN
+    SELECT DISTINCT pg_get_userbyid(c.relowner)::text
+    FROM pg_event_trigger_ddl_commands() d
+    JOIN pg_foreign_table t ON d.classid = 'pg_class'::regclass AND t.ftrelid = d.objid
+    JOIN pg_class c ON c.oid = d.objid
+    JOIN pg_foreign_server s ON s.oid = t.ftserver
+    JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw AND w.fdwname = 'privid'
+    ORDER BY 1
+  LOOP
+    PERFORM privid.take_turn(role);
+    allowed := (privid.quota_of(role)).tables;
+    found := privid.tables_of(role);
+    IF found > allowed THEN
+      RAISE EXCEPTION USING ERRCODE = '53400',
+        MESSAGE = format('role "%s" would have %s foreign tables of cameras, but its quota is %s', role, found, allowed),
+        HINT = 'Drop some, or ask an owner of cameras for more (privid.set_quota).';
+    END IF;
+  END LOOP;
+END
+$$;
+COMMENT ON FUNCTION privid.check_tables() IS 'event trigger: refuses a table beyond the quota of its owner';
+CREATE EVENT TRIGGER privid_check_tables ON ddl_command_end
+  WHEN TAG IN ('CREATE FOREIGN TABLE', 'ALTER FOREIGN TABLE', 'ALTER TABLE') EXECUTE FUNCTION privid.check_tables();
+COMMENT ON EVENT TRIGGER privid_check_tables IS 'tables of cameras are counted when they are made, altered or given away';
+
+CREATE FUNCTION privid.read_quotas(OUT role text, OUT resource text, OUT used numeric, OUT quota bigint) RETURNS SETOF record
+  LANGUAGE privid STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+  me name := privid.invoker();
+BEGIN
+  RETURN QUERY
+    SELECT who.rolname::text, item.resource, item.used, item.quota
+    FROM pg_roles who
+    CROSS JOIN LATERAL privid.quota_of(who.rolname::text) q
+    CROSS JOIN LATERAL privid.uploaded(who.rolname::text) u
+    LEFT JOIN privid.quota_use e ON e.role = who.rolname::text
+    CROSS JOIN LATERAL (VALUES (1, 'executables', u.executables::numeric, q.executables::bigint),
+                               (2, 'upload_bytes', u.bytes, q.upload_bytes),
+                               (3, 'tables', privid.tables_of(who.rolname::text)::numeric, q.tables::bigint),
+                               (4, 'kept_bytes', coalesce(e.kept_bytes, 0)::numeric, q.kept_bytes),
+                               (5, 'jobs', coalesce(e.jobs, 0)::numeric, q.jobs::bigint)) item(n, resource, used, quota)
+    WHERE who.rolname = me
+       OR (who.rolcanlogin AND (pg_has_role(me, 'privid_owner', 'USAGE') OR (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = me)))
+    ORDER BY 1, item.n;
+END
+$$;
+COMMENT ON FUNCTION privid.read_quotas() IS 'the rows of privid.quotas for whoever asks';
+
+CREATE VIEW privid.quotas AS SELECT q.role, q.resource, q.used, q.quota FROM privid.read_quotas() q;
+COMMENT ON VIEW privid.quotas IS 'what the current role has of each resource, and what it may have; for owners of cameras, that of all who can log in';
+
+REVOKE EXECUTE ON FUNCTION privid.set_quota(text, integer, bigint, integer, bigint, integer), privid.reset_quota(text), privid.take_turn(text),
+  privid.uploaded(text), privid.tables_of(text), privid.quota_of(text), privid.check_uploads(), privid.check_tables() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION privid.set_quota(text, integer, bigint, integer, bigint, integer), privid.reset_quota(text) TO privid_owner;
+GRANT EXECUTE ON FUNCTION privid.quota_of(text) TO privid_engine;
+GRANT SELECT ON privid.quota_store TO privid_engine;
+GRANT SELECT, INSERT, UPDATE ON privid.quota_use TO privid_engine;
+GRANT SELECT ON privid.quotas TO PUBLIC;
+
+SELECT pg_catalog.pg_extension_config_dump('privid.quota_store', '');

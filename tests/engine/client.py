@@ -88,8 +88,8 @@ class Client:
             assert kind == "B"
             place = 0
             while place < len(content):
-                count, chunk, length = struct.unpack_from("<IqH", content, place)
-                start = place = place + 14 + length
+                count, chunk, length = struct.unpack_from("<IqxH", content, place)
+                start = place = place + 15 + length
                 for _ in columns:
                     place += 4 + struct.unpack_from("<I", content, place)[0]
                 rows += [(chunk, *row) for row in decode_columns(columns, content[start:place], count)]

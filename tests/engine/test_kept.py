@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from privid.engine import chunks
 from privid.engine.chunks import ChunkCache
-from privid.engine.kept import CELL_HEAD, Cell, segment_of, segments_of, write_cell
+from privid.engine.kept import CELL_HEAD, Cell, Entry, segment_of, segments_of, write_cell
 from privid.engine.programs import weigh
 from privid.engine.rows import encode_columns
 from privid.model import Column
@@ -31,9 +31,9 @@ COLUMNS = (Column("n", 1, "float8", "float8", False, 0.0), Column("w", 1, "text"
 VALUES = st.one_of(st.floats(allow_nan=False), st.booleans(), st.none(), st.text(max_size=3000), st.just("\u20ac" * 5000), st.just("car"))
 
 
-def keep(cache: ChunkCache, key: bytes, rows: int, body: bytes, size: int = 100) -> int:
+def keep(cache: ChunkCache, key: bytes, rows: int, body: bytes, role: str = "", quota: int | None = None) -> int:
     """As a job and the reader do; the address of its rows."""
-    cells = cache.allocate(1, size)
+    cells = cache.allocate(1, 100, role, quota)
     write(cache, cells[0], rows, body)
     cache.put(key, cells[0].address)
     cache.settle(cells)
@@ -42,7 +42,7 @@ def keep(cache: ChunkCache, key: bytes, rows: int, body: bytes, size: int = 100)
 
 def write(cache: ChunkCache, cell: Cell, rows: int, body: bytes) -> None:
     file = cell.open(segments_of(cache._path))
-    write_cell(file, cell.offset, cell.size, rows, body)
+    write_cell(file, cell.offset, cell.size, Entry(rows, body))
     os.close(file)
 
 
@@ -58,7 +58,7 @@ def test_entries_survive_a_restart(tmp_path: Path) -> None:
     cache.close()
     cache = ChunkCache(path)
     assert cache.addresses([b"k", b"other"]) == {b"k": address}
-    assert cache.get(address) == (2, b"body")
+    assert cache.get(address) == (2, b"body", False)
     assert set(cache.addresses([b"k", b"other"])) == {b"k"}
     assert all(file.stat().st_mode & 0o777 == 0o600 for file in (path, *segments_of(path).iterdir()))
     assert keep(cache, b"l", 1, b"") != address
@@ -73,7 +73,7 @@ def test_a_damaged_index_is_started_afresh(tmp_path: Path) -> None:
     path.write_bytes(b"this is not a database" * 1000)
     cache = ChunkCache(path)
     assert not set(cache.addresses([b"k"])) and not allocated(path)
-    assert cache.get(keep(cache, b"k", 0, b"")) == (0, b"")
+    assert cache.get(keep(cache, b"k", 0, b"")) == (0, b"", False)
     cache.close()
 
 
@@ -113,11 +113,11 @@ def test_long_rows_are_written_piece_by_piece_and_there_once_all_are(tmp_path: P
     cache, body, seen = ChunkCache(tmp_path / "chunks.db"), bytes(range(256)) * 4096, list[object]()
     cells = cache.allocate(2, CELL_HEAD + len(body))
     file = cells[1].open(segments_of(tmp_path / "chunks.db"))
-    write_cell(file, cells[1].offset, cells[1].size, 7, body, lambda: seen.append(cache.get(cells[1].address)))
+    write_cell(file, cells[1].offset, cells[1].size, Entry(7, body, True), lambda: seen.append(cache.get(cells[1].address)))
     assert len(seen) > 3 and seen == [None] * len(seen)
-    assert cache.get(cells[1].address) == (7, body) and cache.get(cells[0].address) is None
+    assert cache.get(cells[1].address) == (7, body, True) and cache.get(cells[0].address) is None
     with pytest.raises(ValueError):
-        write_cell(file, cells[1].offset, cells[1].size, 7, body + b"!")
+        write_cell(file, cells[1].offset, cells[1].size, Entry(7, body + b"!"))
     os.close(file)
     cache.close()
 
@@ -149,7 +149,7 @@ def test_who_fills_the_disk_after_the_charge_takes_no_row_away(small_disk: Calla
             file.write(bytes(4096))
     for number in range(20):
         write(cache, cells[number], number, body)
-    assert all(cache.get(cells[number].address) == (number, body) for number in range(20))
+    assert all(cache.get(cells[number].address) == (number, body, False) for number in range(20))
     for size in (1 << 20, 1):  # and where there is no space any more, nothing of an allocation stays
         with pytest.raises(OSError):
             for _ in range(10_000):
@@ -182,6 +182,18 @@ def test_what_a_release_has_looked_up_stays_until_it_is_over(tmp_path: Path) -> 
     assert set(cache.addresses([b"a", b"b", b"c", b"d"])) == {b"a", b"b", b"c", b"d"}
     cache.unpin(pin)
     assert set(cache.addresses([b"a", b"b", b"c", b"d"])) == {b"c", b"d"}
+    cache.close()
+
+
+def test_beyond_the_quota_of_a_role_its_own_leave_and_no_others(tmp_path: Path) -> None:
+    cache = ChunkCache(tmp_path / "chunks.db", limit=1000)
+    for key, role in ((b"a", "ana"), (b"b", "bob"), (b"c", "ana"), (b"d", "ana")):
+        keep(cache, key, 1, b"", role, 200)
+    assert set(cache.addresses([b"a", b"b", b"c", b"d"])) == {b"b", b"c", b"d"}
+    assert (cache.held("ana"), cache.held("bob"), cache.held("eve")) == (200, 100, 0)
+    cache.close()
+    cache = ChunkCache(tmp_path / "chunks.db", limit=1000)
+    assert (cache.held("ana"), cache.held("bob")) == (200, 100)
     cache.close()
 
 

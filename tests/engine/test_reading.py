@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from privid.engine import reading
 from privid.engine.jobs import Job, Slot
-from privid.engine.kept import Cell, Cells, Kept, Segments, segment_of
+from privid.engine.kept import Cell, Cells, Entry, Kept, Segments, segment_of
 from privid.engine.reading import Readings, Unread, busy_time, reading_time, schedule
-from privid.engine.rows import decode_columns
+from privid.engine.rows import decode_columns, encode_columns
 from privid.engine.timetable import NANO, Place
 from privid.errors import SandboxFailed
 from privid.model import Column, Table
@@ -41,7 +42,7 @@ class Desk:
     def cell(self) -> Cell:
         return self._segments.allocate(1, 64 << 20)[0]
 
-    def read(self, of: Table, stdout: bytes | None) -> tuple[int, bytes]:
+    def read(self, of: Table, stdout: bytes | None) -> Entry:
         cell = self.cell()
         self.readings.read(cell, of, None if stdout is None else Printed.of(stdout))
         found = self._kept.get(cell.address)
@@ -71,8 +72,18 @@ def table(max_rows: int, *columns: Column) -> Table:
 
 
 def rows_of(readings: Desk, of: Table, stdout: bytes | None) -> list[tuple[object, ...]]:
-    number, body = readings.read(of, stdout)
+    number, body, _ = readings.read(of, stdout)
     return list(decode_columns(of.untrusted, body, number))
+
+
+@pytest.mark.parametrize(("stdout", "failed"), [(None, True), (b"", False), (b'{"n": 1}', False), (b"oh dear", True)])
+def test_whether_a_run_failed_is_kept_with_its_rows(readings: Desk, stdout: bytes | None, failed: bool) -> None:
+    assert readings.read(table(3, NUMBER), stdout).failed is failed
+
+
+def test_a_run_whose_output_takes_too_long_to_read_has_failed(readings: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "busy_time", lambda table: 1)
+    assert readings.read(table(10_000, NUMBER), b'{"n": 1}\n' * 10_000) == Entry(1, encode_columns([NUMBER], [(0.0,)]), True)
 
 
 def test_rows_are_read_and_what_went_wrong_is_a_row_of_defaults(readings: Desk) -> None:

@@ -233,7 +233,7 @@ def test_a_program_that_fails_gives_default_rows_and_is_counted_for_the_owner(ho
         return dict(house.database.rows("SELECT outcome, count FROM privid.program_failures WHERE camera = %s", camera))
 
     assert wait_for(lambda: bool(counted()))
-    assert counted() == {"ok": 0, "crashed": 2, "timed out": 0, "flooded": 0}
+    assert counted() == {"ok": 0, "crashed": 2, "timed out": 0, "flooded": 0, "unreadable": 0}
 
 
 def test_a_python_module_sees_its_chunk_and_where_it_stands(house: House) -> None:

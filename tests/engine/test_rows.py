@@ -36,7 +36,7 @@ def test_padding_appends_default_rows_and_keeps_the_others(rows: list[tuple[floa
 def test_the_layout_is_the_one_the_protocol_document_gives() -> None:
     body = encode_columns((NUMBER, WORD, FLAG), [(2.0, "é", False), (3.0, "ab", True)])
     assert body == (struct.pack("<I2d", 16, 2.0, 3.0) + struct.pack("<I2I", 12, 2, 2) + "éab".encode() + struct.pack("<I", 2) + b"\0\1")
-    assert header(2, -5, "ä".encode()) == struct.pack("<IqH", 2, -5, 2) + "ä".encode()
+    assert header(2, -5, "ä".encode()) == struct.pack("<Iq?H", 2, -5, False, 2) + "ä".encode()
 
 
 def test_a_table_without_untrusted_columns_has_rows_all_the_same() -> None:

@@ -21,7 +21,7 @@ import psycopg
 from psycopg import sql
 
 from privid.ledger import Ledger, ReleaseRecord
-from privid.model import Camera, Footage, VideoFile
+from privid.model import Camera, Executable, Footage, Grid, Table, VideoFile
 from tests.guard import guarded
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -175,6 +175,11 @@ def camera(name: str = "campus", *, files: str = "a", frames: int = 100, r: int 
     """A camera whose files, one per letter, have equally many frames; its longest protected segment has r frames."""
     footage = Footage(tuple(video_file(letter, n * frames, frames) for n, letter in enumerate(files)), fps, 64, 48)
     return Camera(name, owner, STARTS, Fraction(r) / fps, k, Fraction(epsilon), Fraction(1, 10), footage)
+
+
+def table(name: str = "people") -> Table:
+    """A table of that camera's."""
+    return Table(0, name, "ana", camera(), Grid(0, 10, 10, 10), (), Executable("x", "00", b""), Fraction(1), 1, False)
 
 
 def record(key: str = "0" * 64, role: str = "ana", query: str = "SELECT count(*) FROM people") -> ReleaseRecord:

@@ -16,7 +16,7 @@ from privid.errors import BudgetExhausted, ExecutableInvalid
 from privid.ledger import Claim, Ledger, ReleaseRecord, Use
 from privid.ledger.recordings import footage_digest
 from privid.model import Grid, Output
-from tests.ledger.postgres import STARTS, Database, Server, camera, record
+from tests.ledger.postgres import STARTS, Database, Server, camera, record, table
 
 MODULE = b"def process(chunk):\n    yield {}\n"
 HALF = Fraction(1, 2)
@@ -92,12 +92,12 @@ def test_only_members_of_the_groups_can_upload(database: Database) -> None:
 
 
 def test_no_table_that_holds_state_can_be_read_or_written_by_people(database: Database) -> None:
-    for table in STATE:
-        if table in ("executable_store", "history", "share_grants"):  # these have tests of their own
+    for name in STATE:
+        if name in ("executable_store", "history", "share_grants"):  # these have tests of their own
             continue
         for user in ("ana", "olga", "nobody"):
-            for statement in (f"SELECT FROM privid.{table}", f"DELETE FROM privid.{table}", f"INSERT INTO privid.{table} DEFAULT VALUES",
-                              f"TRUNCATE privid.{table} CASCADE"):
+            for statement in (f"SELECT FROM privid.{name}", f"DELETE FROM privid.{name}", f"INSERT INTO privid.{name} DEFAULT VALUES",
+                              f"TRUNCATE privid.{name} CASCADE"):
                 with pytest.raises(errors.InsufficientPrivilege):
                     database.rows(statement, user=user)
 
@@ -230,11 +230,21 @@ def test_options_that_cannot_be_read_do_not_break_the_views(database: Database) 
 
 def test_failures_are_told_to_the_owner_alone(database: Database) -> None:
     for _ in range(2):
-        database.ledger.count_failures(camera(), {"crashed": 3, "timed out": 0})
-    assert database.rows("SELECT * FROM privid.failures ORDER BY outcome", user="olga") == [
-        ("campus", "crashed", 6), ("campus", "timed out", 0)]
+        database.ledger.count_failures(table(), {"crashed": 3, "timed out": 0})
+    assert database.rows("SELECT camera, role, foreign_table, outcome, count FROM privid.failures ORDER BY outcome", user="olga") == [
+        ("campus", "ana", "people", "crashed", 6), ("campus", "ana", "people", "timed out", 0)]
     for user in ("ana", "oscar", "nobody"):
         assert database.rows("SELECT * FROM privid.failures", user=user) == []
+
+
+def test_failures_are_counted_by_table_and_day(database: Database) -> None:
+    for name, crashed in (("people", 3), ("cars", 1), ("people", 2)):
+        database.ledger.count_failures(table(name), {"crashed": crashed})
+    with database.connect() as conn:  # a day that was
+        conn.execute("UPDATE privid.program_failures SET day = day - 1 WHERE foreign_table = 'people'")
+    database.ledger.count_failures(table("people"), {"crashed": 7})
+    assert database.rows("SELECT foreign_table, count, day - (now() AT TIME ZONE 'UTC')::date FROM privid.failures ORDER BY 1, 3",
+                         user="olga") == [("cars", 1, 0), ("people", 5, -1), ("people", 7, 0)]
 
 
 def test_counting_failures_writes_as_many_rows_whatever_the_numbers(database: Database) -> None:
@@ -243,7 +253,7 @@ def test_counting_failures_writes_as_many_rows_whatever_the_numbers(database: Da
 
     def written(counts: dict[str, int]) -> int:
         before, ledger = total(), database.open_ledger(1)
-        ledger.count_failures(camera(), counts)
+        ledger.count_failures(table(), counts)
         ledger.close()  # a backend reports its counts when it ends
         deadline = time.monotonic() + 10
         while total() == before and time.monotonic() < deadline:
@@ -275,7 +285,7 @@ def test_counting_failures_writes_as_much_wal_whatever_the_numbers(
                 if checkpoint:  # the next change of a page logs all of it
                     conn.execute("CHECKPOINT")
                 before = place()
-                database.ledger.count_failures(camera(), {"ok": count, "crashed": 3 * count})
+                database.ledger.count_failures(table(), {"ok": count, "crashed": 3 * count})
                 lengths.append(place() - before)
             return min(lengths)
 
@@ -315,7 +325,7 @@ def test_a_dump_restored_elsewhere_keeps_budget_releases_and_executables(databas
     database.create_server(camera())
     charge(database, "ana")
     database.ledger.answered(charge(database, "ben"), [["1"]], 1.0)
-    database.ledger.count_failures(camera(), {"crashed": 3})
+    database.ledger.count_failures(table(), {"crashed": 3})
     upload(database, "ana")
     database.rows("SELECT privid.grant_budget('campus', 'public', 0.9)", user="olga")
     database.rows("SELECT privid.create_mask('campus', 'benches', '{\"((0,0),(9,0),(9,9.25))\"}', '0.1s', 1, 'P4\n64 48\n' || %s)",
@@ -328,7 +338,7 @@ def test_a_dump_restored_elsewhere_keeps_budget_releases_and_executables(databas
     database.ledger.charge([Claim(camera(), [(40, 55)], third, [Use.of(grid, [(0, 3)], 4)])], record())
     remaining = database.rows("SELECT frames::text, remaining::text FROM privid.budget ORDER BY 1")
     assert any(len(row[1]) > 30 for row in remaining)
-    content = {table: database.rows(f"SELECT * FROM privid.{table} ORDER BY 1, 2") for table in STATE}
+    content = {name: database.rows(f"SELECT * FROM privid.{name} ORDER BY 1, 2") for name in STATE}
     dump = database.server.directory / f"{database.name}.dump"
     database.server.command("pg_dump", "-h", database.server.directory, "-U", "postgres", "-Fc", "-f", dump, database.name)
     restored = f"{database.name}_restored"
@@ -336,8 +346,8 @@ def test_a_dump_restored_elsewhere_keeps_budget_releases_and_executables(databas
     database.server.command("pg_restore", "-h", database.server.directory, "-U", "postgres", "-d", restored, "--exit-on-error", dump)
     Path(dump).unlink()
     with database.server.connect(restored) as conn:
-        for table in STATE:
-            assert conn.execute(f"SELECT * FROM privid.{table} ORDER BY 1, 2".encode()).fetchall() == content[table], table
+        for name in STATE:
+            assert conn.execute(f"SELECT * FROM privid.{name} ORDER BY 1, 2".encode()).fetchall() == content[name], name
         assert conn.execute("SELECT frames::text, remaining::text FROM privid.budget ORDER BY 1").fetchall() == remaining
         assert conn.execute("SELECT * FROM privid.verify_history()").fetchall() == []
     ledger = Ledger(database.server.conninfo(restored, "privid_engine"))

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privid.model import Column
-from privid.sandbox.rows import MAX_LINE_BYTES, MAX_TEXT, default_row, parse_rows
+from privid.sandbox.rows import MAX_LINE_BYTES, MAX_TEXT, default_row, parse_rows, read_rows
 from privid.udf.grid import grid_step, settler, snap
 
 COLUMNS = (
@@ -138,3 +138,23 @@ def test_whatever_is_printed_lies_on_the_grid_between_the_bounds(value: object, 
     assert (snap(found, step) / step).denominator == 1
     assert float(snap(found, step)) == found
     assert math.copysign(1, found) == 1 or found < 0
+
+
+@pytest.mark.parametrize(("printed", "failed"), [
+    (b"", False), (b"\n\n", False), (b"{}", False), (b'oh\n{"n": 1}\nno', False), (b'{"unknown": 1}', False),
+    (b"oh dear", True), (b"1\n[2]\n\nnull", True), (b"x" * MAX_LINE_BYTES + b"x", True), (b"\xff\xfe\x00", True)])
+def test_output_of_which_no_line_is_a_row_is_that_of_a_run_that_failed(printed: bytes, failed: bool) -> None:
+    rows, found = read_rows(printed, COLUMNS, 5)
+    assert found is failed
+    assert not failed or rows == [default_row(COLUMNS)]
+
+
+def test_only_lines_that_count_decide_whether_a_run_failed() -> None:
+    assert read_rows(b'no\nno\n{"n": 1}', COLUMNS, 2) == ([default_row(COLUMNS)], True)
+    assert read_rows(b'{"n": 1}\nno\nno', COLUMNS, 1)[1] is False
+
+
+def test_very_many_lines_that_are_no_rows_are_let_go_a_few_at_a_time() -> None:
+    pauses: list[None] = []
+    assert read_rows(b"1\n" * 50_000, COLUMNS, 50_000, lambda: pauses.append(None)) == ([default_row(COLUMNS)], True)
+    assert len(pauses) >= 50_000 + 50
