@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -14,18 +14,17 @@ from typing import Any
 
 from privid import calculus
 from privid.errors import SandboxFailed
-from privid.ledger import Claim, Connection, Ledger, ReleaseRecord, Use
-from privid.model import Camera, Key, Plan, Span, Table, TableUse
-from privid.room.evaluate import chunk_moments
+from privid.ledger import Connection, Ledger, ReleaseRecord
+from privid.model import Key, Plan, Table, TableUse
 from privid.room.query import objects, publics
 from privid.room.room import Room
-from privid.sandbox.executable import Kind
 from privid.udf import noise
 
 from .allowances import is_slow, margin_of, picking, widened
 from .blocks import Blocks
 from .cancel import Cancel, Cancelled
 from .chunks import ChunkCache, series_of
+from .claims import claims_of
 from .current import Stated
 from .definitions import Sources, make_camera, make_table
 from .evaluation import Evaluations, Task
@@ -37,9 +36,9 @@ from .log import Log
 from .obstacle import Obstacle
 from .programs import OUTCOMES, Programs
 from .quotas import Quotas
+from .reads import Read
 from .runner import Runner
 from .scenes import Scenes
-from .series import Stretch
 from .shapes import Shapes, Wider
 from .timetable import NANO, nanoseconds
 from .wire import Malformed
@@ -60,29 +59,6 @@ class Answer:
         """The notice in ASCII, names that it mentions too: a client that cannot show a letter still gets what it paid for."""
         notice = None if self.notice is None else self.notice.encode("ascii", "backslashreplace").decode()
         return {"rows": [list(row) for row in self.rows], "notice": notice, "reused": self.reused}
-
-
-@dataclass(frozen=True)
-class _Read:
-    """One table of a release: its runs by all that decides their rows, what it is run and read as, and where those runs lie in the chunk
-    cache. What there is of each run is computed when it is to run."""
-
-    use: TableUse
-    kind: Kind
-    stretches: list[Stretch]
-    wider: Wider
-    kept: list[Stretch]
-
-    def each(self) -> tuple[list[tuple[int, int]], list[int], list[bytes]]:
-        """Chunk and region of each run in order of time, where it stands in time, and its key in the chunk cache."""
-        table, stretches = self.use.table, self.kept
-        runs = [(one.chunk + n, one.region) for one in stretches for n in range(one.count)]
-        moments = [moment for one in stretches for moment in chunk_moments(table, (one.chunk, one.chunk + one.count))]
-        keys = [key for one in stretches for key in one.all_keys()]
-        if table.regions is None:
-            return runs, moments, keys
-        order = sorted(range(len(runs)), key=runs.__getitem__)
-        return [runs[n] for n in order], [moments[n] for n in order], [keys[n] for n in order]
 
 
 class Desk:
@@ -124,14 +100,14 @@ class Desk:
         stated.confirm(conn)
         self._scenes.confirm(conn, judged.tables)
 
-    def _read(self, use: TableUse, *, alone: bool = False) -> _Read:
+    def _read(self, use: TableUse, *, alone: bool = False) -> Read:
         """`alone`: whatever wider table there is."""
         table, kind, runtime = use.table, self._programs.kind(use.table.executable), self._programs.runtime_id
         own = series_of(table, kind.value, runtime).stretches(use)
         wider = Wider(table, None) if alone else self._shapes.of(table, kind.value, runtime)
-        return _Read(use, kind, own, wider, own if wider.picks is None else series_of(wider.table, kind.value, runtime).stretches(use))
+        return Read(use, kind, own, wider, own if wider.picks is None else series_of(wider.table, kind.value, runtime).stretches(use))
 
-    def _reads(self, request: dict[str, Any], judged: Judged) -> tuple[list[_Read], Fraction]:
+    def _reads(self, request: dict[str, Any], judged: Judged) -> tuple[list[Read], Fraction]:
         """What is read, and the allowance with it: a wider table is used where the session has the time that this can take."""
         reads = [self._read(use) for use in judged.plan.uses]
         more = sum((picking(read.use.count, len(read.wider.table.untrusted), self._programs.weight(read.wider.table))
@@ -146,7 +122,7 @@ class Desk:
         self._confirmed(request)
         judged = self._judge.judge(request, cancel)
         plan = judged.plan
-        claims, role = _claims(plan), text_of(request, "role")
+        claims, role = claims_of(plan), text_of(request, "role")
         frames = sum(self._ledger.charged_frames(claim.camera, claim.spans, claim.uses) for claim in claims) if plan.epsilon else 0
         left = min((self._ledger.remaining(claim.camera, claim.spans, claim.uses, role) for claim in claims), default=None)
         cancel.check()
@@ -170,7 +146,7 @@ class Desk:
             lines.append(f"Release {before.release} has answered this before: it would be answered again, at no charge")
         return shown, lines
 
-    def _new(self, request: dict[str, Any], reads: Sequence[_Read]) -> list[Table]:
+    def _new(self, request: dict[str, Any], reads: Sequence[Read]) -> list[Table]:
         """Tables whose programs have not been run before, unless the statement asks how runs ended."""
         if asks(request.get("select")):
             return []
@@ -205,9 +181,10 @@ class Desk:
         more = reminder(self._new(request, reads))
         cancel.check()
         role = text_of(request, "role")
+        quotas = self._kept_by(reads)
         turn = self._quotas.begin(role)
         try:
-            release = self._ledger.charge(_claims(plan), ReleaseRecord(
+            release = self._ledger.charge(claims_of(plan), ReleaseRecord(
                 role=role, query=text_of(request, "query"), canonical=plan.canonical, key=key, epsilon=plan.epsilon,
                 mechanism=plan.mechanism, outputs=plan.outputs), partial(self._confirm, stated, judged))
         except BaseException:
@@ -216,7 +193,7 @@ class Desk:
         handle = Handle(Charge(release, arrived, time.monotonic_ns(), nanoseconds(allowance)), self._cache.pin(), turn)
         self._log.write("release charged", release=release, cameras=len(plan.costs), outputs=len(plan.outputs), groups=len(plan.keys))
         try:
-            self._submit(handle, reads)
+            self._submit(handle, reads, quotas)
             with cancel.calling(partial(self.abandon, handle)):
                 answer = self._carry_out(handle, judged, cancel)
                 turn.end()  # before the answer leaves: whoever has it may ask again
@@ -226,7 +203,7 @@ class Desk:
             self.drop(handle)
             raise
 
-    def _check_kept(self, reads: Sequence[_Read], judged: Judged) -> None:
+    def _check_kept(self, reads: Sequence[Read], judged: Judged) -> None:
         """Rows that will be kept, as many and as large as they can be, fit on the disk beside what computing takes."""
         most = 0
         for read in reads:
@@ -317,22 +294,28 @@ class Desk:
         """Rows for the camera's owner: no noise, no charge, no deadline."""
         self._confirmed(request, raw=True)
         tables = self._judge.tables(request)
+        reads = [self._read(TableUse(table, ((0, table.grid.count),))) for table in tables]
+        quotas = self._kept_by(reads)
         handle = Handle(None, self._cache.pin(), self._quotas.begin(text_of(request, "role")))
         self._log.write("raw access", tables=len(tables))
         try:
-            self._submit(handle, [self._read(TableUse(table, ((0, table.grid.count),))) for table in tables])
+            self._submit(handle, reads, quotas)
         except BaseException:
             self.drop(handle)
             raise
         return handle
 
-    def _submit(self, handle: Handle, reads: Sequence[_Read]) -> None:
+    def _kept_by(self, reads: Sequence[Read]) -> dict[str, int]:
+        """What may be kept for each owner of these tables."""
+        return {owner: self._quotas.kept(owner) for owner in {read.use.table.owner for read in reads}}
+
+    def _submit(self, handle: Handle, reads: Sequence[Read], quotas: Mapping[str, int]) -> None:
         kept: dict[str, int | None] = {handle.turn.role: None}
         for read in reads:
             runs, moments, keys = read.each()
             self._shapes.remember(read.wider, read.kind.value, self._programs.runtime_id)
             owner = read.use.table.owner
-            job = self._runner.submit(read.wider.table, read.kind, runs, keys, self._quotas.kept(owner))
+            job = self._runner.submit(read.wider.table, read.kind, runs, keys, quotas[owner])
             kept[owner] = job.kept
             blocks = Blocks.of(read.use, runs, moments, keys, read.wider.picks)
             handle.scans[read.use.table.index] = Scan(read.use, blocks, job)
@@ -393,28 +376,6 @@ def _task(handle: Handle, judged: Judged, ident: int) -> Task:
                 publics(inner), inner.query, judged.settings,
                 {number: scan.blocks for number, scan in handle.scans.items()}, allowance, nanoseconds(margin_of(judged.plan)),
                 is_slow(allowance), judged.files, judged.memory)
-
-
-def _claims(plan: Plan) -> list[Claim]:
-    """What a release reads of each camera; a camera read through several tables is charged once for all frames."""
-    tables: dict[str, list[TableUse]] = {}
-    for use in plan.uses:
-        tables.setdefault(use.table.camera.name, []).append(use)
-    return [_claim(uses[0].table.camera, uses, plan) for uses in tables.values()]
-
-
-def _claim(camera: Camera, uses: Sequence[TableUse], plan: Plan) -> Claim:
-    costs = {cost.camera: cost.epsilon for cost in plan.costs}
-    epsilon = costs.get(camera.name, plan.epsilon)
-    if camera.r and not epsilon:
-        return Claim(camera, [], epsilon)  # what costs nothing is logged without frames, as a claim of nothing
-    if camera.r:
-        uses = [use for use in uses if use.table.r]  # behind a mask that leaves nothing protected, nothing is lost
-    spans: list[Span] = [span for use in uses for span in use.frame_spans()]
-    if not camera.r or not plan.linear:
-        return Claim(camera, spans, epsilon)
-    return Claim(camera, spans, epsilon,
-                 [Use.seen(use.table.grid, use.chunks, calculus.views(use)) for use in uses if use.chunks])
 
 
 def _object(request: dict[str, Any], name: str) -> dict[str, Any]:

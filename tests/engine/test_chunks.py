@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -183,4 +184,50 @@ def test_what_a_release_has_looked_up_stays_until_it_is_over(tmp_path: Path) -> 
     assert cache.known([b"a", b"b", b"c", b"d"], touch=False) == {b"a", b"b", b"c", b"d"}
     cache.unpin(pin)
     assert cache.known([b"a", b"b", b"c", b"d"], touch=False) == {b"c", b"d"}
+    cache.close()
+
+
+# Quotas of roles
+
+
+@pytest.mark.parametrize("early", [(), (b"x",), (b"x", b"y")])
+def test_what_leaves_for_a_role_does_not_depend_on_which_of_its_runs_under_way_are_kept_already(
+        tmp_path: Path, early: Sequence[bytes]) -> None:
+    """When they are depends on what was printed. Counted twice, or not at all, they would make more or less room."""
+    cache = ChunkCache(tmp_path / "chunks.db")
+    for key in (b"a", b"b", b"c"):
+        cache.put(key, "ok", 10, "ana")
+    cache.put(b"other", "ok", 1000, "ben")
+    for key in early:
+        cache.put(key, "ok", 10, "ana")
+    assert cache.make_room("ana", 30, {b"x": 10, b"y": 10}) == 30
+    assert cache.known([b"a", b"b", b"c", b"x", b"y", b"other"], touch=False) == {b"c", b"other", *early}
+    cache.close()
+
+
+def test_for_a_role_leaves_what_it_used_longest_ago_but_nothing_that_is_pinned(tmp_path: Path) -> None:
+    cache = ChunkCache(tmp_path / "chunks.db")
+    for key in (b"a", b"b", b"c"):
+        cache.put(key, "ok", 10, "ana")
+    cache.known([b"a"], touch=True)
+    assert cache.make_room("ana", 25, {}) == 20
+    assert cache.known([b"a", b"b", b"c"], touch=False) == {b"a", b"c"}
+    with cache.pinned():
+        cache.known([b"a", b"c"], touch=True)
+        assert cache.make_room("ana", 0, {}) == 20
+        assert cache.known([b"a", b"c"], touch=False) == {b"a", b"c"}
+    assert cache.make_room("ana", 0, {b"new": 7}) == 7
+    assert cache.known([b"a", b"c"], touch=False) == set()
+    cache.close()
+
+
+def test_what_roles_have_is_known_after_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "chunks.db"
+    cache = ChunkCache(path)
+    for key, role in ((b"a", "ana"), (b"b", "ben"), (b"c", "ana"), (b"c", "ana")):
+        keep(path, key, 1, b"")
+        cache.put(key, "ok", 10, role)
+    cache.close()
+    cache = ChunkCache(path)
+    assert [cache.make_room(role, 1000, {}) for role in ("ana", "ben", "eve")] == [20, 10, 0]
     cache.close()
