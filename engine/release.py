@@ -16,8 +16,8 @@ from typing import Any
 
 from privid import calculus
 from privid.errors import SandboxFailed
-from privid.ledger import Claim, Connection, Ledger, ReleaseRecord, Use
-from privid.model import Camera, Key, Plan, Span, Table, TableUse
+from privid.ledger import Connection, Ledger, ReleaseRecord
+from privid.model import Key, Plan, Table, TableUse
 from privid.room.query import objects, publics
 from privid.room.room import Room, lacking_disk
 from privid.udf import noise
@@ -26,6 +26,7 @@ from .allowances import is_slow, margin_of, picking, widened
 from .blocks import Blocks
 from .cancel import Cancel, Cancelled
 from .chunks import ChunkCache, series_of
+from .claims import claims_of
 from .current import Stated
 from .definitions import Sources, make_camera, make_table
 from .evaluation import Evaluations, Task
@@ -123,7 +124,7 @@ class Desk:
         self._confirmed(request)
         judged = self._judge.judge(request, cancel)
         plan = judged.plan
-        claims, role = _claims(plan), text_of(request, "role")
+        claims, role = claims_of(plan), text_of(request, "role")
         frames = sum(self._ledger.charged_frames(claim.camera, claim.spans, claim.uses) for claim in claims) if plan.epsilon else 0
         left = min((self._ledger.remaining(claim.camera, claim.spans, claim.uses, role) for claim in claims), default=None)
         cancel.check()
@@ -187,7 +188,7 @@ class Desk:
             prepared = self._prepare(reads, judged.files)
             undo.callback(self._give_back, prepared)
             cancel.check()
-            release = self._ledger.charge(_claims(plan), ReleaseRecord(
+            release = self._ledger.charge(claims_of(plan), ReleaseRecord(
                 role=role, query=text_of(request, "query"), canonical=plan.canonical, key=key, epsilon=plan.epsilon,
                 mechanism=plan.mechanism, outputs=plan.outputs), partial(self._confirm, stated, judged))
             undo.pop_all()
@@ -386,28 +387,6 @@ def _task(handle: Handle, judged: Judged, ident: int) -> Task:
                 publics(inner), inner.query, judged.settings,
                 {number: scan.blocks for number, scan in handle.scans.items()}, allowance, nanoseconds(margin_of(judged.plan)),
                 is_slow(allowance), judged.files, judged.memory)
-
-
-def _claims(plan: Plan) -> list[Claim]:
-    """What a release reads of each camera; a camera read through several tables is charged once for all frames."""
-    tables: dict[str, list[TableUse]] = {}
-    for use in plan.uses:
-        tables.setdefault(use.table.camera.name, []).append(use)
-    return [_claim(uses[0].table.camera, uses, plan) for uses in tables.values()]
-
-
-def _claim(camera: Camera, uses: Sequence[TableUse], plan: Plan) -> Claim:
-    costs = {cost.camera: cost.epsilon for cost in plan.costs}
-    epsilon = costs.get(camera.name, plan.epsilon)
-    if camera.r and not epsilon:
-        return Claim(camera, [], epsilon)  # what costs nothing is logged without frames, as a claim of nothing
-    if camera.r:
-        uses = [use for use in uses if use.table.r]  # behind a mask that leaves nothing protected, nothing is lost
-    spans: list[Span] = [span for use in uses for span in use.frame_spans()]
-    if not camera.r or not plan.linear:
-        return Claim(camera, spans, epsilon)
-    return Claim(camera, spans, epsilon,
-                 [Use.seen(use.table.grid, use.chunks, calculus.views(use)) for use in uses if use.chunks])
 
 
 def _object(request: dict[str, Any], name: str) -> dict[str, Any]:

@@ -33,6 +33,11 @@ DECIDED_BY = {
     "carry_masks": (NOBODY, set()),
     "note_share": (CALLER, set()),
     "note_definitions": (CALLER, set()),
+    "set_quota": (CALLER, {"privid_owner"}),
+    "reset_quota": (CALLER, {"privid_owner"}),
+    "read_quotas": (CALLER, {"public"}),
+    "check_uploads": (CALLER, set()),
+    "check_tables": (CALLER, set()),
 }
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from privid.engine.release import _claims
+from privid.engine.claims import claims_of
 from privid.errors import BudgetExhausted
 from privid.ledger import Ledger
 from privid.model import Camera, Grid, Key, Plan, Span, Table
@@ -93,7 +93,7 @@ def search(ledger: Ledger, *, rounds: int, climbs: int, seed: int, linear: bool,
             plan = replace(_plan(statement, cameras), linear=linear)
             plan = replace(plan, costs=tuple(replace(cost, epsilon=cost.epsilon * weaken) for cost in plan.costs))
             try:
-                ledger.charge(_claims(plan), record())
+                ledger.charge(claims_of(plan), record())
             except BudgetExhausted:
                 continue
             for name, (r, k) in POLICIES.items():
