@@ -1,7 +1,9 @@
-"""The reader: a process of its own that turns what programs printed into rows and keeps them, so that nothing else waits while it does.
+"""The reader: a process of its own that has what programs printed turned into rows and keeps them, so that nothing else waits for it.
 
-The engine hands over a descriptor and hears a word when all is done; it moves no byte of what was printed or kept. For each output the
-reader takes the same processor time, whatever was printed, evenly over the time that is set aside for it (pace.py).
+The engine hands over a descriptor and hears a word when all is done; it moves no byte of what was printed or kept. Nor does this process
+look into what was printed: another, which can do nothing else, parses it (parser.py), and of its block every value is checked here
+(checked.py), because a parser that was taken over says anything. For each output each of the two takes the same processor time, whatever
+was printed, evenly over the time that is set aside for it (pace.py).
 """
 
 from __future__ import annotations
@@ -12,26 +14,25 @@ import os
 import pickle
 import socket
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from privid.model import Column
 from privid.room.priority import QUICK, set_priority
-from privid.sandbox.rows import Row, default_row, output_limit, parse_rows
+from privid.sandbox.rows import default_row
 
-from .kept import Keeper
-from .pace import Overspent, Pace
+from .kept import Entry, Keeper
+from .pace import Pace
+from .parser import Task
+from .parsing import Parsing
 from .rows import encode_columns
 
 __all__ = ["DONE", "Output", "hand_over", "main"]
 
 DONE = b"!"
 _HEAD = struct.Struct("<Q")
-_BLOCK = 256 * 1024
-#: rows that are let go at once
-_LET_GO = 1000
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,8 @@ class Output:
     max_rows: int
     size: int  # bytes that were printed
     gone: Sequence[bytes]  # keys whose rows are dropped
-    busy: int  # nanoseconds of processor time, whatever was printed
+    parsing: int  # nanoseconds of processor time for it, whatever was printed
+    keeping: int  # and those for all else
     span: int  # nanoseconds over which they are spread
 
 
@@ -66,43 +68,23 @@ def take_over(sock: socket.socket) -> tuple[Output, int | None] | None:
     return pickle.loads(body), descriptors[0] if descriptors else None
 
 
-def read(keeper: Keeper, output: Output, printed: int | None) -> None:
+def read(keeper: Keeper, parsing: Parsing, output: Output, printed: int | None) -> None:
     """One output."""
-    pace = Pace(output.busy, output.span)
-    columns = output.columns
+    pace = Pace(output.keeping, output.span)
     try:
-        rows = _rows(output, printed, pace)
-        body = encode_columns(columns, rows, pace.check)
-    except Overspent:
-        # it takes longer than any that was ever measured: a row of defaults, as if the program had taken too long itself
-        rows = [default_row(columns)]
-        body = encode_columns(columns, rows, pace.pause)
-    keeper.put(output.key, len(rows), body, pace.pause)
-    while rows:
-        del rows[-_LET_GO:]
-        pace.pause()
+        found = parsing.parse(Task(output.columns, output.max_rows, output.parsing, output.span), printed, output.size, pace)
+    finally:
+        if printed is not None:
+            os.close(printed)
+    rows, body = found or _default(output.columns)
+    keeper.put(output.key, rows, body, pace.pause)
     keeper.drop(output.gone)
     pace.finish()
 
 
-def _rows(output: Output, printed: int | None, pace: Pace) -> list[Row]:
-    if printed is None:
-        return [default_row(output.columns)]
-    stdout = _content(printed, min(output.size, output_limit(output.columns, output.max_rows)), pace.check)
-    return parse_rows(stdout, output.columns, output.max_rows, pace.check)
-
-
-def _content(fd: int, limit: int, pause: Callable[[], None]) -> bytes:
-    """The beginning of a file, which is closed."""
-    pieces, found = list[bytes](), 0
-    try:
-        while found < limit and (piece := os.pread(fd, min(_BLOCK, limit - found), found)):
-            pieces.append(piece)
-            found += len(piece)
-            pause()
-    finally:
-        os.close(fd)
-    return b"".join(pieces)
+def _default(columns: Sequence[Column]) -> Entry:
+    """As if the program had crashed, where the parser of its output did."""
+    return 1, encode_columns(columns, [default_row(columns)])
 
 
 def main() -> None:
@@ -112,13 +94,15 @@ def main() -> None:
     parser.add_argument("--rows", type=Path, required=True)
     options = parser.parse_args()
     control, keeper = socket.socket(fileno=options.control), Keeper(options.rows)
-    gc.disable()  # what is read has no cycles, and looking for them takes longer the deeper it is nested
+    gc.disable()  # nothing here has cycles
     set_priority(0, QUICK)  # where it may: a busy machine would make it late
+    parsing = Parsing()
     with suppress(OSError):
         control.sendall(DONE)  # it is there
         while (found := take_over(control)) is not None:
-            read(keeper, *found)
+            read(keeper, parsing, *found)
             control.sendall(DONE)
+    parsing.close()
 
 
 if __name__ == "__main__":

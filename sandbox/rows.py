@@ -25,6 +25,8 @@ SPARE_BYTES, MAX_LINE_BYTES = 1024, 128 * 1024
 MAX_OUTPUT_BYTES = 16 << 20
 #: Empty lines looked at before giving up, so that output of nothing but newlines costs nothing.
 _MAX_BLANK_LINES = 1000
+#: integers become floats at once: Python's own would take quadratic time, or refuse, for very long ones
+_DECODER = json.JSONDecoder(parse_int=float)
 _NOT_STORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -84,8 +86,7 @@ def _lines(stdout: bytes, limit: int, longest: int) -> Iterator[bytes]:
 
 def _parse_line(line: bytes) -> dict[str, Any]:
     try:
-        # integers become floats at once: Python's own would take quadratic time, or refuse, for very long ones
-        value = json.loads(line.decode("utf-8", errors="replace"), parse_int=float)
+        value = _DECODER.decode(line.decode("utf-8", errors="replace"))
     except (ValueError, RecursionError, MemoryError):
         return {}
     return value if isinstance(value, dict) else {}

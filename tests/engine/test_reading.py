@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 
@@ -15,7 +17,7 @@ import pytest
 
 from privid.engine.jobs import Job, Slot
 from privid.engine.kept import Keeper, Kept
-from privid.engine.reading import Readings, Unread, busy_time, reading_time, schedule
+from privid.engine.reading import Readings, Unread, keeping_time, parsing_time, reading_time, schedule
 from privid.engine.rows import decode_columns
 from privid.engine.timetable import NANO, Place
 from privid.errors import SandboxFailed
@@ -26,6 +28,8 @@ from privid.sandbox.program import Program
 from privid.sandbox.rows import line_limit, output_limit
 from tests.calculus import builders
 
+from .meter import Meter
+
 NUMBER = Column("n", 1, "float8", "float8", False, 0.0)
 WORD = Column("word", 2, "text", "text", False, "none")
 
@@ -34,7 +38,10 @@ class Desk:
     """The reader, and what it has kept."""
 
     def __init__(self, path: Path) -> None:
-        self.readings, self._kept = Readings(path), Kept(path)
+        self._meter = Meter()
+        with self._meter.inside():
+            self.readings = Readings(path)
+        self._kept = Kept(path)
 
     def read(self, of: Table, stdout: bytes | None) -> tuple[int, bytes]:
         key = b"%d" % time.monotonic_ns()
@@ -44,12 +51,19 @@ class Desk:
         return found
 
     def busy(self) -> int:
-        """Nanoseconds of processor time that the reader's process has used."""
-        return int(Path(f"/proc/{self.readings._process.pid}/schedstat").read_text().split()[0])
+        """Nanoseconds of processor time that the reader has used, and all that worked for it."""
+        return self._meter.used()
+
+    def parsers(self) -> list[int]:
+        """Processes that parse, or make those that do."""
+        return [pid for pid in self._meter.processes() if pid != self.readings._process.pid]
 
     def close(self) -> None:
         self.readings.close()
         self._kept.close()
+        while self._meter.processes():
+            time.sleep(0.01)
+        self._meter.close()
 
 
 @pytest.fixture(scope="module")
@@ -141,8 +155,9 @@ def assert_spent(readings: Desk, of: Table, stdout: bytes) -> None:
         spent[what] = min(busy)
         assert min(taken) < reading_time(of), (what, min(taken), reading_time(of))
     much, nothing = spent["much"], spent["nothing"]
-    assert abs(much - nothing) < max(busy_time(of) / 20, 600_000), (spent, busy_time(of))
-    assert nothing > 0.9 * busy_time(of)
+    aside = parsing_time(of) + keeping_time(of)
+    assert abs(much - nothing) < max(aside / 20, 600_000), (spent, aside)
+    assert nothing > 0.9 * aside
 
 
 def test_what_is_printed_beyond_the_longest_output_is_not_looked_at(readings: Desk) -> None:
@@ -150,6 +165,38 @@ def test_what_is_printed_beyond_the_longest_output_is_not_looked_at(readings: De
     assert output_limit(of.untrusted, 1) < 3000
     assert len(rows_of(readings, of, b"\n" * (16 << 20))) == 0
     assert_spent(readings, of, b"\n" * (16 << 20))
+
+
+def test_output_that_its_parser_dies_of_is_a_row_of_defaults(readings: Desk) -> None:
+    """As if the program had died itself: an error would tell what it printed."""
+    of, (parser,) = table(100, WORD), readings.parsers()
+    over = threading.Event()
+
+    def strike() -> None:
+        while not over.is_set():
+            for pid in readings.parsers():
+                if pid != parser:
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+
+    thread = threading.Thread(target=strike)
+    thread.start()
+    try:
+        found = [rows_of(readings, of, b'{"word": "a"}\n' * 100) for _ in range(10)]
+    finally:
+        over.set()
+        thread.join()
+    assert [("none",)] in found and all(len(rows) in (1, 100) for rows in found)
+    assert rows_of(readings, of, b'{"word": "a"}\n') == [("a",)]
+
+
+def test_a_parser_that_dies_is_replaced(readings: Desk) -> None:
+    of = table(1, NUMBER)
+    for pid in readings.parsers():
+        os.kill(pid, signal.SIGKILL)
+    with pytest.raises(SandboxFailed):
+        readings.read(of, b'{"n": 1}')
+    assert rows_of(readings, of, b'{"n": 1}') == [(1.0,)]
 
 
 def test_a_reader_that_dies_is_replaced(readings: Desk) -> None:
