@@ -44,9 +44,11 @@ class Parsing:
         uid = -1 if self._user is None else self._user.uid
         with theirs, suppress(OSError):
             self._sock.sendall(RIGHTS.pack(uid, len(own), len(child)) + own + child)
-            subprocess.run([sys.executable, "-P", "-c", _START, str(theirs.fileno())], stdin=subprocess.DEVNULL,
-                           stdout=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), cwd="/", env=environment(), check=False)
+            # where it can have a pid namespace this one ends at once, and the first process there goes on
+            self._process = subprocess.Popen([sys.executable, "-P", "-c", _START, str(theirs.fileno())], stdin=subprocess.DEVNULL,
+                                             stdout=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), cwd="/", env=environment())
         if self._sock.recv(1) != READY:
+            self.close()
             raise SandboxFailed("could not start the parser of programs' output", hint="privid doctor tells what this machine lacks.")
 
     def parse(self, task: Task, printed: int | None, size: int, pace: Pace) -> Entry | None:
@@ -82,6 +84,8 @@ class Parsing:
     def close(self) -> None:
         """At the end of its socket it ends."""
         self._sock.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(5)
         if self._user is not None:
             self._user.close()
 

@@ -1,15 +1,17 @@
-"""A parser with a fault in it, as somebody would have who has taken it over with a hostile output: whatever it reads, it tries to reach what
-is not its own, and says what it reached as the word of its one row. Protections can be taken away from it, by tests alone.
+"""A parser with a fault in it, as if somebody had taken it over with a hostile output: whatever it reads, it tries to reach what is not
+its own, and says what it reached as the word of its one row. Protections can be taken away from it, by tests alone.
 """
 
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
 import pickle
 import socket
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing, suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from privid.engine import parser
@@ -44,6 +46,10 @@ def _open(path: str, flags: int = os.O_RDONLY) -> bool:
     return True
 
 
+def _list(directory: Path) -> bool:
+    return any(directory.iterdir())
+
+
 def _signal(pid: int) -> bool:
     os.kill(pid, 0)
     return True
@@ -65,7 +71,8 @@ def _trace() -> bool:
 
 
 def _allocate() -> bool:
-    return bool(bytearray(3 << 30))
+    with mmap.mmap(-1, 3 << 30):
+        return True
 
 
 #: how each thing is reached, and the layers of which each alone is enough to stop it
@@ -73,8 +80,8 @@ PROBES: Mapping[str, tuple[Callable[[Targets], bool], frozenset[str]]] = {
     "file of anybody": (lambda t: _open(t.public), frozenset({"calls", "files"})),
     "file of the engine": (lambda t: _open(t.private), frozenset({"calls", "files", "user"})),
     "new file": (lambda t: _open(f"{t.writable}/new-{os.urandom(4).hex()}", os.O_CREAT | os.O_WRONLY), frozenset({"calls", "files"})),
-    "names of files": (lambda t: bool(os.listdir(os.path.dirname(t.public))), frozenset({"calls", "files"})),
-    "other processes": (lambda t: bool(os.listdir(f"/proc/{t.engine}")), frozenset({"calls", "files"})),
+    "names of files": (lambda t: _list(Path(t.public).parent), frozenset({"calls", "files"})),
+    "other processes": (lambda t: _list(Path(f"/proc/{t.engine}")), frozenset({"calls", "files"})),
     "socket of the engine": (lambda t: _connect(socket.AF_UNIX, t.path), frozenset({"calls", "files"})),
     "socket without a file": (lambda t: _connect(socket.AF_UNIX, t.abstract), frozenset({"calls", "namespaces"})),
     "network": (lambda t: _connect(socket.AF_INET, ("127.0.0.1", t.port)), frozenset({"calls", "namespaces"})),
@@ -98,7 +105,7 @@ def _others() -> bool:
     found = 0
     for fd in range(3, 64):
         with suppress(OSError):
-            os.fstat(fd)
+            os.get_inheritable(fd)
             found += 1
     return found > 2
 
@@ -117,15 +124,16 @@ def _plant(targets: Targets, kept: Collection[str]) -> None:
         _seen.append(stdout)
         return [(",".join(name for name, (probe, _) in PROBES.items() if _succeeds(probe, targets)),)]
 
-    parser.parse_rows = parse_rows  # type: ignore[assignment]
-    confine.STEPS = tuple(step for step in confine.STEPS if any(step in _STEPS[layer] for layer in kept if layer in _STEPS))
+    weak: Any = parser
+    weak.parse_rows = parse_rows
+    vars(confine)["STEPS"] = tuple(step for step in confine.STEPS if any(step in _STEPS[layer] for layer in kept if layer in _STEPS))
     if "calls" not in kept:
-        parser.load_filter = lambda calls: None
+        weak.load_filter = lambda calls: None
     if "closing" not in kept:
-        make = parser.serve
-        parser.serve = lambda control, calls: make(control.dup(), calls)  # one end is left open
+        serve = parser.serve
+        weak.serve = lambda control, calls: (os.dup(control.fileno()), serve(control, calls))[1]  # one that no child closes
     if "children" not in kept:
-        parser._in_child = _by_itself
+        weak._in_child = _by_itself
 
 
 def _by_itself(control: socket.socket, calls: bytes, patience: int, task: parser.Task, descriptors: Sequence[int], size: int) -> None:

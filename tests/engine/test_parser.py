@@ -27,7 +27,7 @@ from .planted import LAYERS, PROBES, Targets, command
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user has no other user to be")
 
 WORD = Column("word", 1, "text", "text", False, "")
-SECOND = 1_000_000_000
+TIME = 200_000_000
 STEPS = [layer for layer in LAYERS if layer not in ("closing", "children")]
 
 
@@ -64,9 +64,9 @@ def reached(monkeypatch: pytest.MonkeyPatch, targets: Targets, kept: Collection[
     try:
         for content in (b"first", b"second"):
             printed = Printed.of(content)
-            found = parser.parse(Task([WORD], 1, SECOND, SECOND), printed.fileno(), printed.size, Pace(SECOND, SECOND))
+            found = parser.parse(Task([WORD], 1, TIME, TIME), printed.fileno(), printed.size, Pace(TIME, TIME))
             printed.close()
-            assert found is not None
+        assert found is not None
         return set(str(decode_columns([WORD], found[1], found[0])[0][0]).split(",")) - {""}
     finally:
         parser.close()
@@ -77,7 +77,8 @@ def test_a_parser_that_was_taken_over_reaches_nothing(monkeypatch: pytest.Monkey
 
 
 def test_without_protections_it_reaches_everything(monkeypatch: pytest.MonkeyPatch, targets: Targets) -> None:
-    assert reached(monkeypatch, targets, ()) == set(PROBES)
+    """But what each output has by being parsed in a process of its own, which is shown below."""
+    assert reached(monkeypatch, targets, ("closing", "children")) == set(PROBES) - {"another descriptor", "the output before"}
 
 
 @pytest.mark.parametrize("layer", STEPS)
@@ -87,7 +88,7 @@ def test_each_protection_alone_stops_what_it_is_for_and_nothing_else(monkeypatch
 
 
 @pytest.mark.parametrize(("layer", "thing"), [("closing", "another descriptor"), ("children", "the output before")])
-def test_without_it_one_output_reaches_what_is_of_another(monkeypatch: pytest.MonkeyPatch, targets: Targets, layer: str, thing: str) -> None:
+def test_without_it_an_output_reaches_what_is_of_another(monkeypatch: pytest.MonkeyPatch, targets: Targets, layer: str, thing: str) -> None:
     assert thing in reached(monkeypatch, targets, [one for one in LAYERS if one != layer])
 
 
@@ -113,7 +114,7 @@ def test_what_is_no_block_is_taken_for_nothing(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(parsing, "_START", says)
     parser, printed = Parsing(), Printed.of(b"")
     try:
-        assert parser.parse(Task([WORD], 1, SECOND, SECOND), printed.fileno(), 0, Pace(SECOND, SECOND)) is None or body == b"\0" * 100
+        assert parser.parse(Task([WORD], 1, TIME, TIME), printed.fileno(), 0, Pace(TIME, TIME)) is None or body == b"\0" * 100
     finally:
         printed.close()
         parser.close()
@@ -130,8 +131,8 @@ def test_the_examiner_of_uploads_has_given_up_the_same() -> None:
         found = dict(line.split(":\t", 1) for line in status.read_text().splitlines() if ":\t" in line)
         assert (found["Seccomp"], found["NoNewPrivs"], found["CapEff"].strip("0"), found["Groups"].strip()) == ("2", "1", "", "")
         assert set(found["Uid"].split()) == {"65534"}
-        assert os.listdir(f"/proc/{process.pid}/root") == []
-        assert os.stat(f"/proc/{process.pid}/ns/net").st_ino != os.stat("/proc/self/ns/net").st_ino
+        assert list(Path(f"/proc/{process.pid}/root").iterdir()) == []
+        assert Path(f"/proc/{process.pid}/ns/net").stat().st_ino != Path("/proc/self/ns/net").stat().st_ino
     finally:
         out, _ = process.communicate(b"def process(chunk): pass", timeout=20)
     assert out == b'{"process": true}'
