@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import select
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -86,14 +86,14 @@ class TimeKeeper:
 
 
 class Workshop:
-    def __init__(self, directory: Path, lanes: int) -> None:
-        write_video(directory / "a.mp4", list(range(60)))
+    def __init__(self, directory: Path, lanes: int, made: Sequence[TimeKeeper] = (), frames: int = 60) -> None:
+        write_video(directory / "a.mp4", [number % 60 for number in range(frames)])
         self.footage = open_footage(directory, "a.mp4", None, directory / "known")
         self.cache = ChunkCache(directory / "chunks.db")
         self.log = io.StringIO()
         self.scratch = directory / "scratch"
         self.scratch.mkdir()
-        self.lanes = [TimeKeeper() for _ in range(lanes)]
+        self.lanes = list(made) or [TimeKeeper() for _ in range(lanes)]
         self.decoded: list[int] = []
         self.directory, self.read = directory, list[int]()
         self.readings = Readings(rows_file(directory / "chunks.db"))
