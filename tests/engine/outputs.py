@@ -1,4 +1,4 @@
-"""Output that is made to be felt, and what there is to feel it by: when later slots begin, when rows are there, how long the engine works."""
+"""Output that is made to be felt, and what there is to feel it by: when later slots begin, when rows are there, the engine's own work."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class _Printer(TimeKeeper):
 
     def __init__(self, outputs: Sequence[bytes]) -> None:
         super().__init__()
-        self._outputs = list(outputs)
+        self._outputs = [Printed.of(output) for output in outputs]  # they go away at the end, as files of runs do by other hands
         self.started: list[float] = []
         self.work: list[int] = []
 
@@ -95,7 +95,7 @@ class _Printer(TimeKeeper):
         self.started.append(time.monotonic() - begin)
         select.select([] if stop is None else [stop], [], [], max(0.0, end - time.monotonic()))
         self.work.append(time.process_time_ns())
-        return RunResult(Outcome.OK, Printed.of(self._outputs[len(self.started) - 1]), b"")
+        return RunResult(Outcome.OK, Printed(self._outputs[len(self.started) - 1].fileno()), b"")
 
 
 def feel(directory: Path, hostile: Sequence[bool], chance: random.Random) -> list[Felt]:
