@@ -8,6 +8,8 @@ __all__ = ["Overspent", "Pace"]
 
 #: nanoseconds that are worked at a stretch, and those between two looks at the clock of processor time
 _STRETCH, _LOOK = 2_000_000, 200_000
+#: nanoseconds that a busy machine may take on top before it counts as overspent
+_GRACE = 2_000_000
 
 
 class Overspent(Exception):
@@ -28,8 +30,8 @@ class Pace:
             self._rest()
 
     def check(self) -> None:
-        """Like pause; raises Overspent when nothing is left."""
-        if time.monotonic_ns() - self._looked >= _LOOK and self._rest() > self._busy:
+        """Like pause; raises Overspent when nothing is left, and more is gone than a busy machine explains."""
+        if time.monotonic_ns() - self._looked >= _LOOK and self._rest() > self._busy + _GRACE:
             raise Overspent
 
     def finish(self) -> None:

@@ -1,7 +1,9 @@
-"""The reader: a process of its own that turns what programs printed into rows and keeps them, so that nothing else waits while it does.
+"""The reader: a process of its own that has what programs printed turned into rows and keeps them, so that nothing else waits for it.
 
-The engine hands over a descriptor and hears a word when all is done; it moves no byte of what was printed or kept. For each output the
-reader takes the same processor time, whatever was printed, evenly over the time that is set aside for it (pace.py).
+The engine hands over a descriptor and hears a word when all is done; it moves no byte of what was printed or kept. Nor does this process
+look into what was printed: another, which can do nothing else, parses it (parser.py), and of its block every value is checked here
+(checked.py), because a parser that was taken over says anything. For each output each of the two takes the same processor time, whatever
+was printed, evenly over the time that is set aside for it (pace.py).
 """
 
 from __future__ import annotations
@@ -12,16 +14,18 @@ import os
 import pickle
 import socket
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from privid.model import Column
 from privid.room.priority import QUICK, set_priority
-from privid.sandbox.rows import Row, default_row, output_limit, read_rows
+from privid.sandbox.rows import default_row
 
-from .kept import Entry, write_cell
-from .pace import Overspent, Pace
+from .kept import CELL_HEAD, Entry, write_cell
+from .pace import Pace
+from .parser import Task
+from .parsing import Parsing
 from .rows import encode_columns
 
 __all__ = ["DONE", "FAILED", "Output", "hand_over", "main"]
@@ -29,9 +33,6 @@ __all__ = ["DONE", "FAILED", "Output", "hand_over", "main"]
 #: an output has been read: into rows; into defaults, because of what it was or was not
 DONE, FAILED = b"!", b"?"
 _HEAD = struct.Struct("<Q")
-_BLOCK = 256 * 1024
-#: rows that are let go at once
-_LET_GO = 1000
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,8 @@ class Output:
     columns: Sequence[Column]
     max_rows: int
     size: int  # bytes that were printed
-    busy: int  # nanoseconds of processor time, whatever was printed
+    parsing: int  # nanoseconds of processor time for it, whatever was printed
+    keeping: int  # and those for all else
     span: int  # nanoseconds over which they are spread
 
 
@@ -67,47 +69,21 @@ def take_over(sock: socket.socket) -> tuple[Output, int, int | None] | None:
     return pickle.loads(body), descriptors[0], descriptors[1] if len(descriptors) > 1 else None
 
 
-def read(output: Output, segment: int, printed: int | None) -> bool:
+def read(parsing: Parsing, output: Output, segment: int, printed: int | None) -> bool:
     """One output; true if its run failed."""
-    pace = Pace(output.busy, output.span)
-    columns = output.columns
+    pace = Pace(output.keeping, output.span)
     try:
-        rows, failed = _rows(output, printed, pace)
-        body = encode_columns(columns, rows, pace.check)
-    except Overspent:
-        # it takes longer than any that was ever measured: a row of defaults, as if the program had taken too long itself
-        rows, failed = [default_row(columns)], True
-        body = encode_columns(columns, rows, pace.pause)
-    try:
-        write_cell(segment, output.offset, output.room, Entry(len(rows), body, failed), pace.pause)
+        found = parsing.parse(Task(output.columns, output.max_rows, output.parsing, output.span), printed, output.size, pace)
+        if found is None or CELL_HEAD + len(found.body) > output.room:
+            # as if the program had crashed, where the parser of its output did
+            found = Entry(1, encode_columns(output.columns, [default_row(output.columns)]), True)
+        write_cell(segment, output.offset, output.room, found, pace.pause)
     finally:
-        os.close(segment)
-    while rows:
-        del rows[-_LET_GO:]
-        pace.pause()
+        for descriptor in (segment, printed):
+            if descriptor is not None:
+                os.close(descriptor)
     pace.finish()
-    return failed
-
-
-def _rows(output: Output, printed: int | None, pace: Pace) -> tuple[list[Row], bool]:
-    """The rows of a run, and whether it failed: which the system says, whatever was printed."""
-    if printed is None:
-        return [default_row(output.columns)], True
-    stdout = _content(printed, min(output.size, output_limit(output.columns, output.max_rows)), pace.check)
-    return read_rows(stdout, output.columns, output.max_rows, pace.check)
-
-
-def _content(fd: int, limit: int, pause: Callable[[], None]) -> bytes:
-    """The beginning of a file, which is closed."""
-    pieces, found = list[bytes](), 0
-    try:
-        while found < limit and (piece := os.pread(fd, min(_BLOCK, limit - found), found)):
-            pieces.append(piece)
-            found += len(piece)
-            pause()
-    finally:
-        os.close(fd)
-    return b"".join(pieces)
+    return found.failed
 
 
 def main() -> None:
@@ -116,12 +92,14 @@ def main() -> None:
     parser.add_argument("--control", type=int, required=True)
     options = parser.parse_args()
     control = socket.socket(fileno=options.control)
-    gc.disable()  # what is read has no cycles, and looking for them takes longer the deeper it is nested
+    gc.disable()  # nothing here has cycles
     set_priority(0, QUICK)  # where it may: a busy machine would make it late
+    parsing = Parsing()
     with suppress(OSError):
         control.sendall(DONE)  # it is there
         while (found := take_over(control)) is not None:
-            control.sendall(FAILED if read(*found) else DONE)
+            control.sendall(FAILED if read(parsing, *found) else DONE)
+    parsing.close()
 
 
 if __name__ == "__main__":

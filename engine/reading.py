@@ -30,13 +30,14 @@ from .reader import DONE, FAILED, Output, hand_over
 if TYPE_CHECKING:
     from .jobs import Slot
 
-__all__ = ["Readings", "Unread", "busy_time", "reading_time", "schedule"]
+__all__ = ["Readings", "Unread", "keeping_time", "parsing_time", "reading_time", "schedule"]
 
 #: nanoseconds for each output, for ten bytes of the longest that is read, for each row, for each value, and for each number that is put
 #: between the bounds of its column: several times what they take
 _EACH, _TEN_BYTES, _ROW, _VALUE, _SETTLED = 4_000_000, 2_000, 12_000, 1_000, 6_000
-#: nanoseconds of processor time for each output, and the share of the rest: more than it takes
-_BUSY_EACH, _BUSY_SHARE = 400_000, 4
+#: nanoseconds of processor time for each output, and the share of the rest: more than it takes; to parse it, and to keep its rows
+_PARSING_EACH, _PARSING_SHARE = 700_000, 5
+_KEEPING_EACH, _KEEPING_SHARE = 600_000, 20
 
 
 def reading_time(table: Table) -> int:
@@ -46,9 +47,14 @@ def reading_time(table: Table) -> int:
     return _EACH + lines + table.max_rows * values
 
 
-def busy_time(table: Table) -> int:
-    """Nanoseconds of processor time that are spent on an output, whatever it is."""
-    return _BUSY_EACH + (reading_time(table) - _EACH) // _BUSY_SHARE
+def parsing_time(table: Table) -> int:
+    """Nanoseconds of processor time that are spent on taking an output apart, whatever it is."""
+    return _PARSING_EACH + (reading_time(table) - _EACH) // _PARSING_SHARE
+
+
+def keeping_time(table: Table) -> int:
+    """Nanoseconds of processor time that are spent on the rows of an output, whatever they are."""
+    return _KEEPING_EACH + (reading_time(table) - _EACH) // _KEEPING_SHARE
 
 
 def schedule(slots: Iterable[tuple[int, int]], free: int = 0) -> Iterator[int]:
@@ -139,8 +145,8 @@ class Readings:
     def read(self, cell: Cell, table: Table, printed: Printed | None) -> bool:
         """Have what was printed read and kept; None if the run went wrong. True if it became defaults, which only a counter for the owner
         learns; nothing else here depends on what it was."""
-        output = Output(cell.offset, cell.size, table.untrusted, table.max_rows, 0 if printed is None else printed.size, busy_time(table),
-                        3 * reading_time(table) // 4)
+        output = Output(cell.offset, cell.size, table.untrusted, table.max_rows, 0 if printed is None else printed.size,
+                        parsing_time(table), keeping_time(table), 3 * reading_time(table) // 4)
         with self._lock:
             with suppress(OSError):
                 segment = cell.open(self._segments)

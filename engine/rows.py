@@ -7,9 +7,11 @@ per scan.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
-
-import numpy as np
+import sys
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
+from typing import Any
 
 from privid.model import Column
 
@@ -41,15 +43,29 @@ def encoded_size(columns: Sequence[Column], values: int) -> int:
 
 def _encode(column: Column, values: list[Value]) -> list[bytes]:
     if column.type == "float8":
-        return [np.array(values, dtype="<f8").tobytes()]
+        return [_packed("d", values)]
     if column.type == "boolean":
-        return [np.array(values, dtype=bool).astype("u1").tobytes()]
+        return [bytes(values)]  # type: ignore[arg-type]  # parse_rows yields bool
     text = "".join(values)  # type: ignore[arg-type]  # parse_rows yields str for text and enum
     if text.isascii():
-        return [np.fromiter(map(len, values), dtype="<u4", count=len(values)).tobytes(),  # type: ignore[arg-type]
-                text.encode("ascii")]
+        return [_packed("I", map(len, values)), text.encode("ascii")]  # type: ignore[arg-type]
     pieces = [value.encode("utf-8") for value in values]  # type: ignore[union-attr]
-    return [np.fromiter(map(len, pieces), dtype="<u4", count=len(pieces)).tobytes(), b"".join(pieces)]
+    return [_packed("I", map(len, pieces)), b"".join(pieces)]
+
+
+def _packed(code: str, values: Iterable[Any]) -> bytes:
+    """Numbers end to end, the low byte first."""
+    made = array(code, values)
+    if sys.byteorder == "big":
+        made.byteswap()
+    return made.tobytes()
+
+
+def _unpacked(code: str, content: bytes) -> list[Any]:
+    found = array(code, content)
+    if sys.byteorder == "big":
+        found.byteswap()
+    return found.tolist()
 
 
 def header(rows: int, chunk: int, region: bytes, failed: bool = False) -> bytes:
@@ -101,11 +117,11 @@ def decode_columns(columns: Sequence[Column], body: bytes, rows: int) -> list[tu
         content = body[place + 4:place + 4 + length]
         place += 4 + length
         if column.type == "float8":
-            found.append(np.frombuffer(content, dtype="<f8").tolist())
+            found.append(_unpacked("d", content))
         elif column.type == "boolean":
             found.append([bool(value) for value in content])
         else:
-            ends = np.cumsum(np.frombuffer(content[:4 * rows], dtype="<u4"), dtype=np.int64).tolist()
+            ends = list(accumulate(_unpacked("I", content[:4 * rows])))
             text = content[4 * rows:]
             found.append([text[start:end].decode("utf-8") for start, end in zip([0, *ends[:-1]], ends, strict=True)]
                          if rows else [])

@@ -1,5 +1,5 @@
-"""Tells whether a text is a Python module that binds `process` at its top level: a program of its own, started with the least rights,
-which imports nothing of ours. To parse what somebody wrote can take a thousand times its size in memory.
+"""Tells whether a text is a Python module that binds `process` at its top level: a process of its own, which gives up all rights before
+it reads one. To parse what somebody wrote can take a thousand times its size in memory.
 
 In: the text. Out: a JSON object with "process" (whether it is bound), or with "line" and "said" where it is no Python.
 """
@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ast
 import json
-import resource
 import sys
+
+from .confine import Confinement, confine
+from .confined_calls import COMPUTE, DESCRIPTORS, only
 
 #: bytes of memory and seconds of processor time: some hundred times what a module of ordinary making takes
 _MEMORY, _SECONDS = 512 << 20, 10
@@ -47,7 +49,5 @@ def examine(content: bytes) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-    resource.setrlimit(resource.RLIMIT_CPU, (_SECONDS, _SECONDS))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    confine(Confinement(only((*DESCRIPTORS, *COMPUTE)), _MEMORY, seconds=_SECONDS))
     json.dump(examine(sys.stdin.buffer.read()), sys.stdout)

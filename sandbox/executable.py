@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import subprocess
 import sys
@@ -14,11 +13,12 @@ from typing import Any
 
 from privid.errors import ExecutableInvalid
 
+from .confine import environment
+
 __all__ = ["MAX_MODULE_BYTES", "MAX_PROGRAM_BYTES", "Kind", "classify", "install"]
 
 MAX_PROGRAM_BYTES = 64 * 1024 * 1024
 MAX_MODULE_BYTES = 1024 * 1024
-_NOBODY = 65534
 #: one text at a time, for each may take some hundred megabytes
 _examining = threading.Lock()
 
@@ -101,12 +101,11 @@ def _check_module(content: bytes, name: str) -> None:
 
 
 def _examined(content: bytes) -> dict[str, Any]:
-    """What the examiner says; nothing where it died of the text. It is given its own text to run, for it may be allowed to read no file."""
-    credentials: dict[str, Any] = {"user": _NOBODY, "group": _NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
-    command = [os.path.realpath(sys.executable), "-I", "-S", "-B", "-c", Path(__file__).with_name("examiner.py").read_text()]
+    """What the examiner says; nothing where it died of the text."""
+    command = [sys.executable, "-P", "-m", "privid.sandbox.examiner"]
     with _examining:
-        done = subprocess.run(command, input=content, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd="/", env={}, check=False,
-                              start_new_session=True, **credentials)
+        done = subprocess.run(command, input=content, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd="/", env=environment(),
+                              check=False, start_new_session=True)
     try:
         found: dict[str, Any] = json.loads(done.stdout)
     except ValueError:

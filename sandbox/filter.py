@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import functools
-import tempfile
+import os
 from collections.abc import Callable, Iterable
 
 import pyseccomp
@@ -18,7 +18,7 @@ from privid.errors import SandboxFailed
 
 from .syscalls import FORK_APART
 
-__all__ = ["export", "export_for_child", "instructions"]
+__all__ = ["compiled", "export", "export_for_child", "instructions"]
 
 _LOW = 0xFFFF_FFFF  # the kernel looks at the low half of an int argument only, and so must the filter
 
@@ -82,18 +82,19 @@ def export(*, zygote: bool = False) -> bytes:
     A zygote's allows what its children need to part from it: exactly one set of new namespaces, a session, to drop capabilities, and to put
     another filter on top, which takes these calls away again.
     """
-    return _compile(lambda: _rules(zygote=zygote))
+    return compiled(lambda: _rules(zygote=zygote))
 
 
 @functools.cache
 def export_for_child() -> bytes:
     """What a child puts on top of its zygote's filter: together they are the ordinary one. Short, for it is made ready in every child."""
-    return _compile(_child_rules)
+    return compiled(_child_rules)
 
 
-def _compile(make: Callable[[], pyseccomp.SyscallFilter]) -> bytes:
+def compiled(make: Callable[[], pyseccomp.SyscallFilter]) -> bytes:
+    """Rules as the kernel takes them."""
     try:
-        with tempfile.TemporaryFile() as file:
+        with os.fdopen(os.memfd_create("filter"), "w+b") as file:
             make().export_bpf(file)
             file.seek(0)
             return file.read()

@@ -27,6 +27,8 @@ MAX_OUTPUT_BYTES = 16 << 20
 _MAX_BLANK_LINES = 1000
 #: rows that are let go at once
 _LET_GO = 1000
+#: integers become floats at once: Python's own would take quadratic time, or refuse, for very long ones
+_DECODER = json.JSONDecoder(parse_int=float)
 _NOT_STORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -100,8 +102,7 @@ def _lines(stdout: bytes, limit: int, longest: int) -> Iterator[bytes]:
 
 def _parse_line(line: bytes) -> dict[str, Any] | None:
     try:
-        # integers become floats at once: Python's own would take quadratic time, or refuse, for very long ones
-        value = json.loads(line.decode("utf-8", errors="replace"), parse_int=float)
+        value = _DECODER.decode(line.decode("utf-8", errors="replace"))
     except (ValueError, RecursionError, MemoryError):
         return None
     return value if isinstance(value, dict) else None

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 
 __all__ = ["ATTR_NODEV", "ATTR_NOEXEC", "ATTR_NOSUID", "ATTR_RDONLY", "CLONE_FS", "FORK_APART", "KCMP_KINDS", "NAMESPACES",
            "NAMESPACE_FLAGS", "bind_tree", "die_with_parent", "drop_capabilities", "enter_namespace", "kcmp", "limit_inodes",
-           "load_filter", "make_dumpable", "make_private", "mount", "move_mount", "new_tmpfs", "no_new_privileges", "pivot_root",
+           "load_filter", "make_dumpable", "make_private", "make_undumpable", "mount", "move_mount", "new_tmpfs", "no_new_privileges",
+           "pivot_root",
            "set_attributes", "umount", "unshare"]
 
 CLONE_FS = 0x200
@@ -127,6 +128,11 @@ def make_dumpable() -> None:
     _call("prctl", _PR_SET_DUMPABLE, 1, 0, 0, 0)
 
 
+def make_undumpable() -> None:
+    """Nobody but root can trace it, or read what it is."""
+    _call("prctl", _PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
 def no_new_privileges() -> None:
     _call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 
@@ -137,14 +143,13 @@ def drop_capabilities() -> None:
     _call("capset", header, (ctypes.c_uint32 * 6)())
 
 
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
+
+
 def load_filter(program: bytes) -> None:
     """Put a BPF program on the calling thread, for good."""
-
-    class Program(ctypes.Structure):
-        _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
-
-    wanted = Program(len(program) // 8, program)
-    _call("prctl", _PR_SET_SECCOMP, 2, ctypes.byref(wanted), 0, 0)
+    _call("prctl", _PR_SET_SECCOMP, 2, ctypes.byref(_Program(len(program) // 8, program)), 0, 0)
 
 
 #: What two processes could share, by kcmp's numbers.

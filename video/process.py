@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -18,6 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from privid.errors import SandboxFailed
+from privid.sandbox.confine import environment
 
 __all__ = ["MAX_MESSAGE", "Worker", "WorkerGone"]
 
@@ -117,6 +117,5 @@ class Worker:
 
 def _environment() -> dict[str, str]:
     """No more than it needs; big blocks stay in the heap, because fresh pages cost more than decoding into them."""
-    return {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
-            "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2",
+    return {**environment(), "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2",
             "MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 30)}

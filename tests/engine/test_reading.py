@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 
@@ -16,7 +18,7 @@ import pytest
 from privid.engine import reading
 from privid.engine.jobs import Job, Slot
 from privid.engine.kept import Cell, Cells, Entry, Kept, Segments, segment_of
-from privid.engine.reading import Readings, Unread, busy_time, reading_time, schedule
+from privid.engine.reading import Readings, Unread, keeping_time, parsing_time, reading_time, schedule
 from privid.engine.rows import decode_columns, encode_columns
 from privid.engine.timetable import NANO, Place
 from privid.errors import SandboxFailed
@@ -27,6 +29,8 @@ from privid.sandbox.program import Program
 from privid.sandbox.rows import line_limit, output_limit
 from tests.calculus import builders
 
+from .meter import Meter
+
 NUMBER = Column("n", 1, "float8", "float8", False, 0.0)
 WORD = Column("word", 2, "text", "text", False, "none")
 NO_CELL, NO_CELLS = Cell(0, 0), Cells(0, (), 1, 0)
@@ -36,8 +40,10 @@ class Desk:
     """The reader, and what it has kept."""
 
     def __init__(self, directory: Path) -> None:
-        self._segments = Segments(directory)
-        self.readings, self._kept = Readings(directory), Kept(directory)
+        self._meter = Meter()
+        with self._meter.inside():
+            self.readings = Readings(directory)
+        self._segments, self._kept = Segments(directory), Kept(directory)
 
     def cell(self) -> Cell:
         return self._segments.allocate(1, 64 << 20)[0]
@@ -51,12 +57,19 @@ class Desk:
         return found
 
     def busy(self) -> int:
-        """Nanoseconds of processor time that the reader's process has used."""
-        return int(Path(f"/proc/{self.readings._process.pid}/schedstat").read_text().split()[0])
+        """Nanoseconds of processor time that the reader has used, and all that worked for it."""
+        return self._meter.used()
+
+    def parsers(self) -> list[int]:
+        """Processes that parse, or make those that do."""
+        return [pid for pid in self._meter.processes() if pid != self.readings._process.pid]
 
     def close(self) -> None:
         self.readings.close()
         self._kept.close()
+        while self._meter.processes():
+            time.sleep(0.01)
+        self._meter.close()
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +95,7 @@ def test_whether_a_run_failed_is_kept_with_its_rows(readings: Desk, stdout: byte
 
 
 def test_a_run_whose_output_takes_too_long_to_read_has_failed(readings: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "busy_time", lambda table: 1)
+    monkeypatch.setattr(reading, "parsing_time", lambda table: 1)
     assert readings.read(table(10_000, NUMBER), b'{"n": 1}\n' * 10_000) == Entry(1, encode_columns([NUMBER], [(0.0,)]), True)
 
 
@@ -156,8 +169,9 @@ def assert_spent(readings: Desk, of: Table, stdout: bytes) -> None:
         spent[what] = min(busy)
         assert min(taken) < reading_time(of), (what, min(taken), reading_time(of))
     much, nothing = spent["much"], spent["nothing"]
-    assert abs(much - nothing) < max(busy_time(of) / 20, 600_000), (spent, busy_time(of))
-    assert nothing > 0.9 * busy_time(of)
+    aside = parsing_time(of) + keeping_time(of)
+    assert abs(much - nothing) < max(aside / 20, 600_000), (spent, aside)
+    assert nothing > 0.9 * aside
 
 
 def test_what_is_printed_beyond_the_longest_output_is_not_looked_at(readings: Desk) -> None:
@@ -165,6 +179,38 @@ def test_what_is_printed_beyond_the_longest_output_is_not_looked_at(readings: De
     assert output_limit(of.untrusted, 1) < 3000
     assert len(rows_of(readings, of, b"\n" * (16 << 20))) == 0
     assert_spent(readings, of, b"\n" * (16 << 20))
+
+
+def test_output_that_its_parser_dies_of_is_a_row_of_defaults(readings: Desk) -> None:
+    """As if the program had died itself: an error would tell what it printed."""
+    of, (parser,) = table(100, WORD), readings.parsers()
+    over = threading.Event()
+
+    def strike() -> None:
+        while not over.is_set():
+            for pid in readings.parsers():
+                if pid != parser:
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+
+    thread = threading.Thread(target=strike)
+    thread.start()
+    try:
+        found = [rows_of(readings, of, b'{"word": "a"}\n' * 100) for _ in range(10)]
+    finally:
+        over.set()
+        thread.join()
+    assert [("none",)] in found and all(len(rows) in (1, 100) for rows in found)
+    assert rows_of(readings, of, b'{"word": "a"}\n') == [("a",)]
+
+
+def test_a_parser_that_dies_is_replaced(readings: Desk) -> None:
+    of = table(1, NUMBER)
+    for pid in readings.parsers():
+        os.kill(pid, signal.SIGKILL)
+    with pytest.raises(SandboxFailed):
+        readings.read(of, b'{"n": 1}')
+    assert rows_of(readings, of, b'{"n": 1}') == [(1.0,)]
 
 
 def test_a_reader_that_dies_is_replaced(readings: Desk) -> None:

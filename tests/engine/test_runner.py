@@ -21,7 +21,7 @@ from privid.engine.chunks import ChunkCache
 from privid.engine.jobs import Job
 from privid.engine.kept import Cell, segments_of
 from privid.engine.log import Log
-from privid.engine.programs import Programs, describe
+from privid.engine.programs import Programs, describe, weigh
 from privid.engine.reading import Readings
 from privid.engine.runner import Runner
 from privid.engine.seams import Reader
@@ -86,14 +86,14 @@ class TimeKeeper:
 
 
 class Workshop:
-    def __init__(self, directory: Path, lanes: int) -> None:
-        write_video(directory / "a.mp4", list(range(60)))
+    def __init__(self, directory: Path, lanes: int, made: Sequence[TimeKeeper] = (), frames: int = 60) -> None:
+        write_video(directory / "a.mp4", [number % 60 for number in range(frames)])
         self.footage = open_footage(directory, "a.mp4", None, directory / "known")
         self.cache = ChunkCache(directory / "chunks.db")
         self.log = io.StringIO()
         self.scratch = directory / "scratch"
         self.scratch.mkdir()
-        self.lanes = [TimeKeeper() for _ in range(lanes)]
+        self.lanes = list(made) or [TimeKeeper() for _ in range(lanes)]
         self.decoded: list[int] = []
         self.directory, self.read = directory, list[int]()
         self.readings = Readings(segments_of(directory / "chunks.db"))
@@ -115,7 +115,7 @@ class Workshop:
         return self.submit_runs(self.table(count, timeout), [(i, 0) for i in range(count)], [b"%s %d" % (name, i) for i in range(count)])
 
     def submit_runs(self, table: Table, runs: Sequence[tuple[int, int]], keys: Sequence[bytes]) -> Job:
-        return self.runner.submit(table, Kind.PROGRAM, runs, keys, self.cache.allocate(len(keys), 1000))
+        return self.runner.submit(table, Kind.PROGRAM, runs, keys, self.cache.allocate(len(keys), weigh(table, Limits())))
 
     def open_reader(self, footage: Footage) -> Reader:
         """The real decoder; what it is asked for is noted."""
