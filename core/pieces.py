@@ -38,8 +38,16 @@ class Pieces:
 
     @classmethod
     def of_seconds(cls, rho: Fraction, count: int, visible: Fraction | None, fps: Fraction, within: int) -> Pieces:
-        """Rounded up: part of a frame shows in a whole one."""
-        return cls.promised(ceil(rho * fps), count, None if visible is None else ceil(visible * fps), within)
+        """Rounded up: part of a frame shows in a whole one. A promise that is not one of whole frames has not been counted in frames; then
+        every piece may show in part of a frame more.
+
+        >>> [Pieces.of_seconds(Fraction(24), 11, Fraction(26), Fraction(fps), 9999).total for fps in ("0.1", "1", "10")]
+        [13, 26, 260]
+        """
+        r, total = rho * fps, None if visible is None else visible * fps
+        if total is not None and not r.denominator == total.denominator == 1:
+            total = Fraction(ceil(total) + count - 1)
+        return cls.promised(ceil(r), count, None if total is None else int(total), within)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from math import ceil
 from functools import cache
 from itertools import groupby
 from typing import Any
@@ -224,3 +225,17 @@ def test_a_duration_covers_every_frame_that_it_is_a_part_of(frames: int, fps: Fr
     """So many frames are seen for so many frame times at most, and a promise that is longer by less than a frame covers one more."""
     for rho in (Fraction(frames) / fps, (frames - 1 + max(part, Fraction(1, 1000))) / fps):
         assert Pieces.of_seconds(rho, 1, None, fps, 1000).r == frames
+
+
+@given(st.fractions(Fraction(1, 50), 40), st.integers(1, 20), st.fractions(Fraction(1, 1000), 100))
+def test_a_promise_of_visible_time_that_says_nothing_changes_nothing(fps: Fraction, count: int, rho: Fraction) -> None:
+    assert Pieces.of_seconds(rho, count, count * rho, fps, 10**6) == Pieces.of_seconds(rho, count, None, fps, 10**6)
+
+
+@given(st.fractions(Fraction(1, 50), 40), st.lists(st.fractions(Fraction(1, 1000), 100), min_size=1, max_size=8))
+def test_pieces_that_are_no_whole_frames_show_in_no_more_than_are_promised(fps: Fraction, lasting: list[Fraction]) -> None:
+    """A piece that lasts so long shows in so many frames at most, rounded up; unless all that is promised is whole frames."""
+    promised = Pieces.of_seconds(max(lasting), len(lasting), sum(lasting, Fraction(0)), fps, 10**6)
+    shown = [ceil(one * fps) for one in lasting]
+    assert max(shown) <= promised.r
+    assert sum(shown) <= promised.total or (max(lasting) * fps).denominator == (sum(lasting) * fps).denominator == 1
