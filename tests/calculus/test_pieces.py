@@ -6,9 +6,9 @@ import random
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil
 from functools import cache
 from itertools import groupby
+from math import ceil
 from typing import Any
 
 import pytest
