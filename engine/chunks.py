@@ -209,8 +209,8 @@ class ChunkCache:
     def allocate(self, count: int, size: int, role: str = "", quota: int | None = None) -> Cells:
         """Space for the rows of so many runs of a role's table, each of which could take so much; OSError if the disk does not have it. It
         is theirs until `settle`. What the role has beyond its quota leaves now, a public moment."""
+        cells = self._segments.allocate(count, size)
         with self._lock:
-            cells = self._segments.allocate(count, size)
             self._clock += 1
             try:
                 with self._transaction():

@@ -1,7 +1,7 @@
 """Rows of runs as they are kept on disk: in cells of equal size, allocated before anybody knows what will be in them.
 
-A segment is a file of cells, each as large as the rows of a run of its table could be. All of its blocks are allocated before the release
-is charged, so that neither whether rows fit nor what is free on the disk follows from what a program printed, whoever else fills the disk.
+A segment is a file of cells, each as large as the rows of a run of its table could be. All of it is written before the release is
+charged, so that neither whether rows fit nor what is free on the disk follows from what a program printed, whoever else fills the disk.
 The reader alone writes cells; whoever scans a table reads them; nobody waits for anybody.
 """
 
@@ -32,6 +32,7 @@ _PIECE = 128 * 1024
 _SEGMENT = 16 * 1024 * 1024
 #: files that are open at a time in each process
 _OPEN = 16
+_ZEROS = memoryview(bytes(1024 * 1024))
 
 
 class Entry(NamedTuple):
@@ -85,30 +86,40 @@ class Cells:
 
 
 class Segments:
-    """Makes and removes them. Used by one thread at a time."""
+    """Makes and removes them. Used by many threads."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._last = max(self.all(), default=0)
+        self._lock, self._last = threading.Lock(), max(self.all(), default=0)
 
     def allocate(self, count: int, size: int) -> Cells:
         """OSError if the disk has not so much, and then nothing is allocated."""
         each = max(1, _SEGMENT // size)
-        cells = Cells(size, tuple(range(self._last + 1, self._last + 1 + -(-count // each))), each, count)
+        with self._lock:
+            numbers = tuple(range(self._last + 1, self._last + 1 + -(-count // each)))
+            self._last += len(numbers)
+        cells = Cells(size, numbers, each, count)
         try:
             for number in cells.segments:
-                self._last = number
-                file = os.open(self._path(number), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-                try:
-                    os.posix_fallocate(file, 0, cells.within(number) * size)
-                finally:
-                    os.close(file)
+                self._make(number, cells.within(number) * size)
         except OSError:
             for number in cells.segments:
                 self.remove(number)
             raise
         return cells
+
+    def _make(self, number: int, size: int) -> None:
+        """Written once from beginning to end: a file system notes of space that was only allocated which parts have been written since,
+        and takes space for its notes."""
+        file = os.open(self._path(number), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            os.posix_fallocate(file, 0, size)
+            done = 0
+            while done < size:
+                done += os.pwrite(file, _ZEROS[:size - done], done)
+        finally:
+            os.close(file)
 
     def remove(self, number: int) -> None:
         """Its blocks are free at once, also while somebody has the file open."""
