@@ -127,8 +127,10 @@ def _build(options: argparse.Namespace, log: Log, cleanup: ExitStack) -> Server:
     room = Room(options.data, ledger.pool, log.write)
     cleanup.callback(room.close)
     reserve = reserved(runs_bound(options.lanes, limits))
-    evaluations = Evaluations(room, segments_of(cache / "chunks.db"), log, reserve)
-    room.gauge.memory, room.gauge.busy_until = Beside(reserve).free, evaluations.busy_until
+    evaluations = Evaluations(room, segments_of(cache / "chunks.db"), log)
+    room.gauge.memory = Beside(reserve).free
+    room.gauge.busy_until = lambda: max(runner.busy_until(), evaluations.busy_until())
+    room.gauge.free()  # looked at now: later only while nothing runs
     cleanup.callback(evaluations.close)
     desk = Desk(ledger, sources, programs, runner, chunks, room, evaluations, Obstacle(log), scenes, log)
     database = _database(options.conninfo)

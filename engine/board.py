@@ -34,6 +34,7 @@ class Board:
         self.timetable = Timetable(lanes)
         self.under_way: dict[bytes, Slot] = {}
         self.finished = 0  # slots that have left under_way
+        self.busy_until = 0.0  # when the last has, in seconds of the monotonic clock
         self.running: list[list[Slot]] = [[] for _ in range(lanes)]  # handed to their lane: one runs, the next is prepared
         self.stopped = False
         #: for the harvest thread: a slot and what came out of it
@@ -107,6 +108,7 @@ class Board:
         self.finished += 1
         if self.under_way.get(slot.key) is slot:
             del self.under_way[slot.key]
+            self.busy_until = time.monotonic()
         self.closing.put((0, slot))  # which removes its frames, if it has any
         slot.finished.set()
 

@@ -29,6 +29,7 @@ from privid.model import Key
 from .blocks import Blocks
 from .cancel import Cancel, Cancelled
 from .log import Log
+from .memory import STEADY
 from .timetable import NANO
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ class Task:
     #: bytes that it can need at most; less than twice that and it is not tried
     files: int = 0
     memory: int = 0
+    #: bytes of disk and memory that were free while nothing was computed
+    free: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True)
@@ -172,9 +175,8 @@ class Evaluation:
 class Evaluations:
     """The evaluator as the engine has it: started, told, replaced when it has died, and ended. Used by many threads."""
 
-    def __init__(self, room: Room, chunks: Path, log: Log, reserve: int = 0) -> None:
+    def __init__(self, room: Room, chunks: Path, log: Log) -> None:
         self._room, self._chunks, self._log = room, chunks, log
-        self._reserve = reserve  # bytes of memory that are set aside for programs
         self._listener = room.listen()
         self._idents = count(1)
         self._sending = threading.Lock()  # of the socket, and of which process it leads to
@@ -224,9 +226,9 @@ class Evaluations:
         fds = (theirs.fileno(), self._listener.fileno())
         cores = max(1, len(os.sched_getaffinity(0)))  # those that are left beside the lanes of programs
         arguments = ["--control", fds[0], "--listener", fds[1], "--room", self._room.directory, "--uid", self._room.uid,
-                     "--connections", self._room.connections, "--chunks", self._chunks, "--lanes", cores, "--reserve", self._reserve]
+                     "--connections", self._room.connections, "--chunks", self._chunks, "--lanes", cores]
         try:
-            process = subprocess.Popen([*COMMAND, *map(str, arguments)], stdin=subprocess.DEVNULL, pass_fds=fds)
+            process = subprocess.Popen([*COMMAND, *map(str, arguments)], stdin=subprocess.DEVNULL, pass_fds=fds, env=os.environ | STEADY)
         finally:
             theirs.close()
         return ours, process

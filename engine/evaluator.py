@@ -36,7 +36,7 @@ from .blocks import Blocks
 from .evaluation import Begun, Changed, Done, Suspected, Task, Withdraw, Withdrawn, receive, send
 from .kept import Entry, Kept
 from .log import Log
-from .memory import Beside, Ration
+from .memory import Ration
 from .room_session import RoomSession
 from .server import Server
 from .timetable import NANO
@@ -64,8 +64,8 @@ class KeptChunks(Kept):
 class Evaluator:
     """Takes tasks from one socket and serves the room's scans on another."""
 
-    def __init__(self, control: socket.socket, pool: RoomPool, room: RemoteRoom, ration: Ration, lanes: int) -> None:
-        self._control, self._pool, self._room, self._ration = control, pool, room, ration
+    def __init__(self, control: socket.socket, pool: RoomPool, room: RemoteRoom, lanes: int) -> None:
+        self._control, self._pool, self._room, self._ration = control, pool, room, Ration()
         self._sending = threading.Lock()
         self._lock = threading.Lock()
         self._waiting: set[int] = set()  # tasks that can still be withdrawn
@@ -112,7 +112,7 @@ class Evaluator:
         while True:
             task = tasks.get()
             needed = task.files, task.memory
-            fits = self._ration.take(needed)
+            fits = self._ration.take(needed, task.free)
             session = self._session(task) if fits else None
             if self._take(task.ident):
                 self._evaluate(task, session, fits)
@@ -191,7 +191,7 @@ def main() -> None:
     """Until the engine closes its end, or dies."""
     parser = argparse.ArgumentParser(prog="python -m privid.engine.evaluator", description="Evaluates inner queries for an engine.")
     for name, kind in (("control", int), ("listener", int), ("room", Path), ("uid", int), ("connections", int), ("chunks", Path),
-                       ("lanes", int), ("reserve", int)):
+                       ("lanes", int)):
         parser.add_argument(f"--{name}", type=kind, required=True)
     options = parser.parse_args()
     sys.setswitchinterval(0.0005)
@@ -200,9 +200,7 @@ def main() -> None:
     evaluators: list[Evaluator] = []
     room = RemoteRoom(options.room, options.connections, lambda number: evaluators[0].say(Suspected(number)))
     pool = RoomPool(room, stock=options.lanes + 2, at_once=2 * options.lanes + 4, public=1)
-    memory = Beside(options.reserve)
-    ration = Ration(lambda: (room.free_disk(), memory.free()))
-    evaluators.append(Evaluator(control, pool, room, ration, options.lanes))
+    evaluators.append(Evaluator(control, pool, room, options.lanes))
     chunks = KeptChunks(options.chunks)
     scans = Server(socket.socket(fileno=options.listener), options.uid, partial(RoomSession, evaluators[0], chunks), Log())
     threading.Thread(target=scans.serve, name="scans", daemon=True).start()

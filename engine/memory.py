@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable
 
 from privid.room.space import free_memory, is_enough, total_memory
 from privid.sandbox.cgroups import find_hierarchy
 
-__all__ = ["Beside", "Ration", "reserved"]
+__all__ = ["STEADY", "Beside", "Ration", "reserved"]
 
-#: seconds after a computation until what it had is free again
-_SETTLED = 1.0
+#: the environment of processes that live long and hold rows for a while: what they have let go is free at once, however much it was
+STEADY = {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "131072", "MALLOC_ARENA_MAX": "2"}
 
 
 def reserved(bound: int) -> int:
@@ -37,36 +35,29 @@ class Beside:
 
 
 class Ration:
-    """Disk and memory for computations that run at the same time, each counted with what it can need at most: what is free is looked at
-    only while none runs, because what they really take follows from rows. Used by many threads."""
+    """Disk and memory for computations that run at the same time, each counted with what it can need at most: what they really take follows
+    from rows. Used by many threads."""
 
-    def __init__(self, free: Callable[[], tuple[int, int]]) -> None:
-        self._free = free  # bytes of disk and of memory
+    def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._known: tuple[int, int] | None = None
         self._taken: list[tuple[int, int]] = []
-        self._ended = 0.0  # when the last has ended
 
-    def take(self, needed: tuple[int, int]) -> bool:
-        """Waits until there is enough beside those that run; False if there would not be, even without them."""
+    def take(self, needed: tuple[int, int], free: tuple[int, int]) -> bool:
+        """Waits until there is enough beside those that run, of what was free without them; False if there would not be, even so. Bytes of
+        disk and of memory."""
         with self._changed:
-            while True:
-                if self._known is None or (not self._taken and time.monotonic() > self._ended + _SETTLED):
-                    self._known = self._free()
-                if self._fits(needed):
-                    self._taken.append(needed)
-                    return True
+            while not self._fits(needed, free):
                 if not self._taken:
                     return False
                 self._changed.wait()
+            self._taken.append(needed)
+            return True
 
     def give_back(self, needed: tuple[int, int]) -> None:
         with self._changed:
             self._taken.remove(needed)
-            self._ended = time.monotonic()
             self._changed.notify_all()
 
-    def _fits(self, needed: tuple[int, int]) -> bool:
-        assert self._known is not None
+    def _fits(self, needed: tuple[int, int], free: tuple[int, int]) -> bool:
         others = (sum(column) for column in zip((0, 0), *self._taken, strict=True))
-        return all(is_enough(known - 2 * taken, wanted) for known, taken, wanted in zip(self._known, others, needed, strict=True))
+        return all(is_enough(known - 2 * taken, wanted) for known, taken, wanted in zip(free, others, needed, strict=True))

@@ -25,6 +25,7 @@ from privid.sandbox.printed import Printed
 from privid.sandbox.rows import output_limit
 
 from .kept import Cell
+from .memory import STEADY
 from .reader import DONE, FAILED, Output, hand_over
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ class Readings:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             process = subprocess.Popen([sys.executable, "-m", "privid.engine.reader", "--control", str(theirs.fileno())],
-                                       stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),))
+                                       stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), env=os.environ | STEADY)
         finally:
             theirs.close()
         with suppress(OSError):

@@ -263,7 +263,7 @@ class Desk:
         """Rows of the inner query and whether they are its own, when its time is over; whatever went wrong, those of an empty input."""
         charge = handle.charge
         assert charge is not None
-        evaluation = self._evaluations.submit(partial(_task, handle, judged))
+        evaluation = self._evaluations.submit(partial(_task, handle, judged, self._room.gauge.free()))
         begun = evaluation.wait_begun(cancel)
         handle.deadline = begun.begin + charge.allowance
         done = evaluation.result(begun)
@@ -379,14 +379,14 @@ class Desk:
         return notices
 
 
-def _task(handle: Handle, judged: Judged, ident: int) -> Task:
+def _task(handle: Handle, judged: Judged, free: tuple[int, int], ident: int) -> Task:
     """What the evaluator is told of a release."""
     assert handle.charge is not None
     inner, allowance = judged.inner, handle.charge.allowance
     return Task(ident, handle.ident, objects(inner, judged.tables, judged.plan.uses, handle.ident),
                 publics(inner), inner.query, judged.settings,
                 {number: scan.blocks for number, scan in handle.scans.items()}, allowance, nanoseconds(margin_of(judged.plan)),
-                is_slow(allowance), judged.files, judged.memory)
+                is_slow(allowance), judged.files, judged.memory, free)
 
 
 def _object(request: dict[str, Any], name: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ Frames that are not ready when their slot begins move that lane back by whole sl
 from __future__ import annotations
 
 import heapq
+import math
 import os
 import secrets
 import shutil
@@ -172,6 +173,11 @@ class Runner:
         shared = [slot for key, slot in under_way if key in wanted]
         # what is kept of slots that are not over yet counts as under way
         return max(sum(one.count for one in stretches) - known - sum(not slot.kept for slot in shared), 0), shared
+
+    def busy_until(self) -> float:
+        """When the rows of the last slot were there, in seconds of the monotonic clock; in the future while any slot is under way."""
+        with self._board.lock:
+            return math.inf if self._board.under_way else self._board.busy_until
 
     def read_by(self, jobs: Sequence[Job]) -> int:
         """When all rows of these jobs are there, by the timetable; 0 if they were there all along."""

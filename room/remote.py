@@ -14,7 +14,6 @@ import psycopg
 from .cluster import open_session
 from .facts import Connection
 from .server import unavailable
-from .space import free_disk
 
 __all__ = ["RemoteRoom"]
 
@@ -42,10 +41,6 @@ class RemoteRoom:
         with self._changed:
             self._number, self._name = number, name
             self._changed.notify_all()
-
-    def free_disk(self) -> int:
-        """Bytes that queries could have for files."""
-        return free_disk(self._directory)
 
     def connect(self, kind: type[C], patience: float = 10.0) -> C:
         """A new session; while the server is being replaced, waits for it, but not for ever."""

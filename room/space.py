@@ -3,10 +3,9 @@
 The room shares disk and memory with whoever else is on the machine, the served database among them. So before a release is charged,
 and again before its query begins, twice what it can need must be free.
 
-Whether that is so is told, and what is free depends on rows too: those that are kept take disk, and so do queries. So before the charge
-it is asked of a gauge that knows neither: kept rows count with the most that they could take, and nothing is measured while anything is
-computed. And what is needed counts in powers of four. Programs take memory, as much as they like; so that counts as if each took its most
-at any time.
+Whether that is so is told, and what is free depends on rows too, and on what programs do: so it is asked of a gauge that looks at nothing
+while any program runs, its output is read, or anything is computed. Kept rows take the same space whatever they are (engine/kept.py).
+And what is needed counts in powers of four.
 """
 
 from __future__ import annotations

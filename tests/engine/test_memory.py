@@ -64,14 +64,11 @@ def test_what_is_set_aside_leaves_half_of_a_small_machine() -> None:
 
 
 def test_computations_wait_for_each_other_by_what_they_can_need_and_not_by_what_they_take() -> None:
-    free = [1000 * MIB]
-    ration = Ration(lambda: (0, free[0]))
+    ration, free = Ration(), (0, 1000 * MIB)
     large, small = (0, 300 * MIB), (0, 40 * MIB)
-    assert ration.take(large)
-    free[0] = 0  # whatever it really takes
-    assert ration.take(small)
+    assert ration.take(large, free) and ration.take(small, free)
     begun: list[bool] = []
-    waiting = threading.Thread(target=lambda: begun.append(ration.take(large)))
+    waiting = threading.Thread(target=lambda: begun.append(ration.take(large, free)))
     waiting.start()
     time.sleep(0.2)
     assert begun == []
@@ -82,8 +79,4 @@ def test_computations_wait_for_each_other_by_what_they_can_need_and_not_by_what_
     waiting.join(5)
     assert begun == [True]
     ration.give_back(large)
-    assert not ration.take((0, 600 * MIB))  # it would not fit alone
-    assert ration.take(large)  # soon after another nothing is looked at
-    ration.give_back(large)
-    time.sleep(1.1)
-    assert not ration.take(large)
+    assert not ration.take((0, 600 * MIB), free)  # it would not fit alone

@@ -29,6 +29,7 @@ from privid.engine.series import Stretch
 from privid.engine.timetable import NANO
 from privid.errors import SandboxFailed
 from privid.model import Camera, Column, Executable, Footage, Grid, Mask, Region, Regions, Table
+from privid.room.space import Gauge
 from privid.sandbox.executable import Kind
 from privid.sandbox.hands import Stop
 from privid.sandbox.printed import Printed
@@ -404,3 +405,21 @@ def test_what_is_forecast_of_several_tables_happens_also_beside_another_job(make
         shop.runner.cancel(job)
     assert slots == 42
     assert abs(end - planned) < 0.2 * (planned - begun), ((end - begun) / NANO, (planned - begun) / NANO)
+
+
+def test_what_is_free_is_not_looked_at_while_programs_run_or_their_output_is_read(make_workshop: Callable[[int], Workshop]) -> None:
+    """What they take, and how it is counted, follows from what they see."""
+    shop = make_workshop(1)
+    gauge, looks = Gauge(shop.directory), list[float]()
+    gauge.memory = lambda: looks.append(time.monotonic()) or 0  # type: ignore[func-returns-value]
+    gauge.busy_until = shop.runner.busy_until
+    gauge.free()
+    job = shop.submit(3)
+    while job.left:
+        gauge.free()
+        time.sleep(0.01)
+    over = time.monotonic()
+    while len(looks) < 2:
+        gauge.free()
+        time.sleep(0.01)
+    assert looks[1] > over + 0.9
