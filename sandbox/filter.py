@@ -51,8 +51,8 @@ _NOT_SUPPORTED = ("getxattr", "lgetxattr", "fgetxattr", "listxattr", "llistxattr
 
 # mmap: private memory of any kind; shared only for reading, as numpy.load(mmap_mode="r") does. No huge pages: their pool is the host's.
 _PROT_WRITE, _MAP_TYPE, _MAP_SHARED, _MAP_PRIVATE, _MAP_HUGETLB = 0x2, 0x0F, 0x01, 0x02, 0x40000
-# madvise: what allocators use. Not WILLNEED, COLD, PAGEOUT (page cache), MERGEABLE (pages shared by content), COLLAPSE, nor FREE: such pages
-# count as used and as available.
+# madvise: what allocators use. Not WILLNEED, COLD, PAGEOUT (page cache), MERGEABLE (pages shared by content), COLLAPSE; not FREE, whose
+# pages count as used and as available.
 _ADVICE = (0, 1, 2, 4, 10, 11, 14, 15, 16, 17, 18, 19)
 # clone: threads and plain children, without any namespace, pidfd, other parent, or shared I/O context; at their end SIGCHLD or nothing.
 _CLONE_REFUSED = 0xFE02_0000 | 0x1000 | 0x2000 | 0x8000

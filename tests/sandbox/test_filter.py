@@ -91,6 +91,7 @@ int main(void) {
     TRY("fadvise", syscall(SYS_fadvise64, file, 0, 0, 4));
     TRY("readahead", syscall(SYS_readahead, file, 0, 4096));
     TRY("madvise cold", syscall(SYS_madvise, (long)b & ~4095L, 4096, 20));
+    TRY("madvise free", syscall(SYS_madvise, (long)b & ~4095L, 4096, 8));
     TRY("madvise mergeable", syscall(SYS_madvise, (long)b & ~4095L, 4096, 12));
     TRY("session", syscall(SYS_setsid));
     TRY("scheduler", syscall(SYS_sched_setscheduler, 0, 3, b));
