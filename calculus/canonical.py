@@ -24,7 +24,7 @@ __all__ = ["canonical", "form_of_aggregate", "form_of_conditions", "form_of_expr
 
 #: changes whenever a rule changes what the same text releases
 EDITION = 3
-_SETTINGS = ("TimeZone", "DateStyle", "IntervalStyle")
+_SETTINGS = ("TimeZone", "DateStyle", "IntervalStyle", "timezone_abbreviations")
 #: types whose text form depends on them, or what is made of them; nothing else does without a value of one of them in between
 _SETTINGS_TYPES = {"timestamptz", "timestamp", "date", "time", "timetz", "interval"}
 

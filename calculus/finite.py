@@ -47,7 +47,9 @@ def values_of(expr: Expr, scope: Scope) -> Values | None:
     if expr.type == "boolean":
         return _nullable(("f", "t"), expr, scope)
     labels = scope.facts(expr).labels
-    return None if labels is None else _nullable(labels, expr, scope)
+    if labels is None:
+        return None
+    return _nullable(tuple(dict.fromkeys(alike_text(expr.type, label) for label in labels)), expr, scope)
 
 
 def alternatives(exprs: Sequence[Expr]) -> list[Values] | None:

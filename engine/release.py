@@ -211,8 +211,7 @@ class Desk:
         try:
             for read in reads:
                 owner = read.use.table.owner
-                count = sum(one.count for one in read.kept) - self._cache.count(read.kept, touch=True)
-                size = self._programs.weight(read.wider.table)
+                count, size = self._runner.to_keep(read.kept), self._programs.weight(read.wider.table)
                 self._room.check_kept(count * size, files)
                 try:
                     made.append(Prepared(read, self._cache.allocate(count, size, owner, self._quotas.kept(owner))))

@@ -179,6 +179,15 @@ class Runner:
         with self._board.lock:
             return math.inf if self._board.under_way else self._board.busy_until
 
+    def to_keep(self, stretches: Sequence[Stretch]) -> int:
+        """How many of these runs are not kept, by the timetable: what is kept of slots that are not over yet does not count. Those that are
+        kept are used."""
+        wanted, board = Stretches(stretches), self._board
+        with board.lock:
+            early = [key for key in board.under_way if key in wanted]
+        early_kept = len(self._cache.addresses(early))
+        return sum(one.count for one in stretches) - self._cache.count(stretches, touch=True) + early_kept
+
     def read_by(self, jobs: Sequence[Job]) -> int:
         """When all rows of these jobs are there, by the timetable; 0 if they were there all along."""
         return self._board.unread.read_by([slot for job in jobs for slot in job.wanted.values()])

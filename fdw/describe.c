@@ -309,7 +309,7 @@ AppendTable(StringInfo out, Oid relid, Cameras *said)
 void
 AppendSettings(StringInfo out)
 {
-	static const char *const names[] = {"TimeZone", "DateStyle", "IntervalStyle"};
+	static const char *const names[] = {"TimeZone", "DateStyle", "IntervalStyle", "timezone_abbreviations"};
 
 	AppendJsonKey(out, "settings");
 	appendStringInfoChar(out, '{');

@@ -446,8 +446,10 @@ static bool
 IsUnit(text *unit)
 {
 	static const char *const units[] = {
-		"microseconds", "milliseconds", "second", "seconds", "minute", "minutes", "hour", "hours", "day", "days",
-		"month", "months", "quarter", "year", "years", "epoch"
+		"microseconds", "us", "usec", "usecs", "milliseconds", "ms", "msec", "msecs", "second", "seconds", "s", "sec", "secs",
+		"minute", "minutes", "m", "min", "mins", "hour", "hours", "h", "hr", "hrs", "day", "days", "d", "month", "months", "mon",
+		"mons", "quarter", "qtr", "year", "years", "y", "yr", "yrs", "decade", "decades", "century", "centuries", "c", "cent",
+		"millennium", "millennia", "epoch"
 	};
 	char	   *name = text_to_cstring(unit);
 

@@ -272,7 +272,7 @@ class Statement(Sources):
                 join_sizes((a.size, b.size)),
                 max(a.cost, b.cost) + NODE,
                 min(a.distinct + b.distinct, MANY),
-                max(a.nodes, b.nodes),
+                a.nodes + b.nodes,  # what is asked of both is asked of each
                 max(a.memory, b.memory),
             )
             for a, b in zip(*listed, strict=True)

@@ -107,3 +107,12 @@ def test_many_columns_are_charged_for_each_other(trial: Trial, statement: str) -
     assert ran.ended and ran.share < 0.25, ran
     with pytest.raises(Refused, match="more than 100 columns"):
         trial.run(statement.format(*_wide(101)), FILLS["alike"])
+
+
+#: many conditions above many parts: each is asked of each part
+ABOVE = ("SELECT count(*) FROM (" + " UNION ALL ".join(["SELECT v, plate FROM tiny"] * 24) + ") q WHERE "
+         + " AND ".join(f"v > -{i}e5" for i in range(1, 700)))
+
+
+def test_conditions_above_a_union_are_planned_within_their_bound(trial: Trial) -> None:
+    assert trial.run(ABOVE, FILLS["alike"]).share < 0.25

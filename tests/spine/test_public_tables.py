@@ -52,3 +52,28 @@ def test_counters_and_locks_of_a_joined_table_are_the_same_whatever_the_video_sh
 def test_a_join_with_a_public_table_equals_the_answer_over_an_ordinary_table(kinds: World) -> None:
     statement = "SELECT count(*), sum(range(k.wheels, 0, 6)) FROM {t} t JOIN kinds k ON k.kind = t.kind WHERE t.v > 2"
     assert kinds.rows(statement.format(t="open_calm")) == kinds.rows(statement.format(t="truth"))
+
+
+LISTED = "t JOIN (VALUES (1.50), (3.0)) k(v) ON t.v::numeric = k.v"
+#: values that are equal and written in several ways, as keys
+WRITTEN = {
+    "in COALESCE": f"SELECT coalesce(k.v, 0), count(*) FROM {{t}} {LISTED.replace('JOIN', 'LEFT JOIN')} GROUP BY 1",
+    "in CASE": f"SELECT CASE WHEN t.v > 2 THEN k.v END, count(*) FROM {{t}} {LISTED} GROUP BY 1",
+    "a short unit": "SELECT count(*) FROM {t} WHERE extract(min FROM chunk - timestamptz '2026-01-01 00:00+00') >= 0",
+    "a decade": "SELECT count(*) FROM {t} WHERE extract(decade FROM chunk - timestamptz '2026-01-01 00:00+00') IS NULL",
+}
+
+
+@pytest.mark.parametrize("how", WRITTEN)
+def test_what_can_be_written_in_several_ways_is_answered_as_postgresql_would(kinds: World, how: str) -> None:
+    """Groups that are missing in the answer over ordinary rows have nothing in them."""
+    found, truth = ({row[:-1]: row[-1] for row in kinds.rows(WRITTEN[how].format(t=table))} for table in ("open_calm", "truth"))
+    assert {key: count for key, count in found.items() if count} == {key: count for key, count in truth.items() if count}
+
+
+def test_an_abbreviation_of_a_zone_means_what_it_means_in_the_session(kinds: World) -> None:
+    statement = "SELECT count(*) FROM {t} WHERE extract(hour FROM timezone('EST', chunk)) = extract(hour FROM timezone('UTC', chunk)) + 10"
+    with kinds.connect() as connection:
+        connection.execute("SET timezone_abbreviations = 'Australia'")
+        found, truth = (connection.execute(statement.format(t=table).encode()).fetchall() for table in ("open_calm", "truth"))
+    assert found == truth
