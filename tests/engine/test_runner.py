@@ -60,6 +60,9 @@ class TimeKeeper:
     def ready(self, program: Program) -> bool:
         return True
 
+    def is_importing(self, program: Program) -> bool:
+        return False
+
     def is_cold(self, program: Program) -> bool:
         return True
 
