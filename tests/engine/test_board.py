@@ -25,7 +25,8 @@ class Scene:
     def __init__(self, *, defers: bool = True) -> None:
         self.importing: set[str] = {"slow"}
         self.board = Board(1, lambda lane, slot: slot.job.ident not in self.importing,
-                           lambda lane, slot: Margins(NANO // 100, NANO // 1000), Log(io.StringIO()), *([lambda lane, slot: slot.job.ident in self.importing] if defers else []))
+                           lambda lane, slot: Margins(NANO // 100, NANO // 1000), Log(io.StringIO()),
+                           lambda lane, slot: defers and slot.job.ident in self.importing)
 
     def job(self, name: str, slots: int, pitch: float) -> list[Slot]:
         job = Job(name, builders.table(), Program(Path(name), Kind.MODULE), Path(name))
