@@ -296,7 +296,8 @@ class Desk:
         tables = self._judge.tables(request)
         reads = [self._read(TableUse(table, ((0, table.grid.count),))) for table in tables]
         quotas = self._kept_by(reads)
-        handle = Handle(None, self._cache.pin(), self._quotas.begin(text_of(request, "role")))
+        turn = self._quotas.begin(text_of(request, "role"))
+        handle = Handle(None, self._cache.pin(), turn)
         self._log.write("raw access", tables=len(tables))
         try:
             self._submit(handle, reads, quotas)

@@ -229,6 +229,20 @@ def test_a_release_too_many_is_refused_before_it_is_charged_and_the_next_one_is_
     wait_for(lambda: guest.used("jobs") == (0, 1))
 
 
+def test_raw_reads_of_an_owner_are_counted_and_refused_too(guest: Guest, world: World, unique: Callable[[str], str]) -> None:
+    table = guest.table(unique("t"))
+    guest.rows(f"GRANT USAGE ON SCHEMA {guest.role} TO owner; GRANT SELECT ON {table} TO owner")
+    world.rows("SELECT privid.set_quota('owner', jobs => 0)", user="owner")
+    try:
+        for _ in range(2):
+            with pytest.raises(psycopg.Error) as caught:
+                world.rows(f"SELECT count(*) FROM {guest.role}.{table}", user="owner", raw="on")
+            assert caught.value.sqlstate == LIMIT
+    finally:
+        world.rows("SELECT privid.reset_quota('owner')", user="owner")
+    assert world.rows(f"SELECT count(*) FROM {guest.role}.{table}", user="owner", raw="on") == [(10,)]
+
+
 @pytest.mark.parametrize("end", ["cancel", "kill", "refusal"])
 def test_a_release_that_ends_in_another_way_gives_its_turn_back(guest: Guest, world: World, unique: Callable[[str], str], end: str) -> None:
     guest.quota(jobs=1)
