@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from privid.sandbox.intermission import SLICE
 from privid.sandbox.run import RunResult
 
 from .jobs import Job, Margins, Slot, State
@@ -23,12 +24,15 @@ __all__ = ["Board"]
 
 #: A lane that is not ready is not asked again before so many nanoseconds have passed.
 _PATIENCE = NANO // 20
+#: Others have their turns for so many nanoseconds at least while a program is imported, as long as an import goes on at a time.
+_TURN = int(SLICE * NANO)
 
 
 class Board:
     """State shared by the runner's threads."""
 
-    def __init__(self, lanes: int, ready: Callable[[int, Slot], bool], margins: Callable[[int, Slot], Margins], log: Log) -> None:
+    def __init__(self, lanes: int, ready: Callable[[int, Slot], bool], margins: Callable[[int, Slot], Margins], log: Log,
+                 importing: Callable[[int, Slot], bool] = lambda lane, slot: False) -> None:
         self.lock = threading.Lock()
         self.changed = threading.Condition(self.lock)
         self.timetable = Timetable(lanes)
@@ -43,7 +47,7 @@ class Board:
         self.closing: queue.SimpleQueue[tuple[int, Slot] | None] = queue.SimpleQueue()
         self._queues: list[deque[Slot]] = [deque() for _ in range(lanes)]
         self.unread = Unread()
-        self._lane_ready, self._margins = ready, margins
+        self._lane_ready, self._margins, self._importing = ready, margins, importing
         self._log = log
 
     # The caller holds the lock
@@ -146,6 +150,30 @@ class Board:
         self._log.write("slots slipped", job=slot.job.ident, lane=lane, slots=slots,
                         reason="frames not decoded" if slot.state is State.WAITING else "lane not ready")
 
+    def _defer(self, lane: int, slot: Slot, now: int) -> bool:
+        """A program whose turn it is is still being imported: slots of others come first, in their order and at their time, for as long as
+        an import goes on at a time, or as the slot that is put off. False if there are none. How long an import takes, no frame decides."""
+        waiting, jobs = self._queues[lane], dict[Job, bool]()
+        for one in waiting:
+            if one.job not in jobs:
+                jobs[one.job] = self._importing(lane, one)
+        if not jobs[slot.job] or all(jobs.values()):
+            return False
+        first, left = dict[Slot, None](), max(_TURN, slot.place.pitch)
+        for one in waiting:
+            if left > 0 and not jobs[one.job]:
+                first[one] = None
+                left -= one.place.pitch
+        order = [*first, *(one for one in waiting if one not in first)]
+        moment = max([now, *(one.place.end for one in self.running[lane] if not one.over)])
+        for one in order:
+            one.place = Place(lane, max(moment, one.place.begin), one.place.pitch)
+            moment = one.place.end
+        self._queues[lane] = deque(order)
+        self.timetable.free_at[lane] = max(moment, self.timetable.free_at[lane])
+        self._log.write("slots deferred", job=slot.job.ident, lane=lane, slots=len(first), reason="program being imported")
+        return True
+
     # Waiting
 
     def next(self, lane: int) -> Slot | None:
@@ -160,7 +188,8 @@ class Board:
                 margins = self._margins(lane, slot)
                 setup, latest = slot.place.begin - margins.setup, slot.place.begin - margins.handover
                 if now > latest:
-                    self._slip(lane, slot, now)
+                    if not self._defer(lane, slot, now):
+                        self._slip(lane, slot, now)
                 elif slot.state is State.READY and now >= setup and self._lane_ready(lane, slot):
                     self._queues[lane].popleft()
                     slot.state = State.RUNNING

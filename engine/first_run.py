@@ -22,9 +22,16 @@ def asks(select: Any) -> bool:
     >>> asks({"aggs": [{"filter": {"e": "col", "rel": 1, "col": 3, "name": "failed"}}]}), asks({"aggs": [{"label": "failed"}]})
     (True, False)
     """
-    if isinstance(select, dict):
-        return (select.get("e") == "col" and select.get("name") == "failed") or any(map(asks, select.values()))
-    return isinstance(select, list) and any(map(asks, select))
+    todo = [select]
+    while todo:  # and no calls: however deep it is
+        part = todo.pop()
+        if isinstance(part, dict):
+            if part.get("e") == "col" and part.get("name") == "failed":
+                return True
+            todo += part.values()
+        elif isinstance(part, list):
+            todo += part
+    return False
 
 
 def advice(new: Iterable[Table]) -> list[str]:

@@ -309,7 +309,8 @@ class Desk:
         """Rows for the camera's owner: no noise, no charge, no deadline."""
         self._confirmed(request, raw=True)
         tables = self._judge.tables(request)
-        handle = Handle(None, self._cache.pin(), self._quotas.begin(text_of(request, "role")))
+        turn = self._quotas.begin(text_of(request, "role"))
+        handle = Handle(None, self._cache.pin(), turn)
         self._log.write("raw access", tables=len(tables))
         try:
             self._submit(handle, self._prepare([self._read(TableUse(table, ((0, table.grid.count),))) for table in tables], 0))

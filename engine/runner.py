@@ -94,7 +94,8 @@ class Runner:
         self._post = post
         self._imports: dict[str, int] = {}  # what importing modules took, by their content
         self._shelf = Shelf(scratch / "shelf")
-        self._board = Board(len(lanes), lambda lane, slot: lanes[lane].ready(slot.job.program), self._margins, log)
+        self._board = Board(len(lanes), lambda lane, slot: lanes[lane].ready(slot.job.program), self._margins, log,
+                            lambda lane, slot: lanes[lane].is_importing(slot.job.program))
         self._decoders: set[threading.Thread] = set()
         self._threads = [threading.Thread(target=self._work, args=(index,), name=f"lane {index}", daemon=True)
                          for index in range(len(lanes)) for _ in range(HANDS)]

@@ -36,6 +36,9 @@ class LaneLike(Protocol):
     def ready(self, program: Program) -> bool:
         """Whether a slot of this program could begin now."""
 
+    def is_importing(self, program: Program) -> bool:
+        """Whether slots of this program wait for its own import."""
+
     def is_cold(self, program: Program) -> bool:
         """Whether runs of a program that could be started warm are not."""
 

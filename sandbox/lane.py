@@ -129,6 +129,10 @@ class Lane:
         """Whether a slot of this program could begin now."""
         return program.runtime in self._roots and (self._nurse is None or self._nurse.ready(program)) and not self._intermission.due
 
+    def is_importing(self, program: Program) -> bool:
+        """Whether slots of this program wait for its own import, and for nothing else of it."""
+        return self._nurse is not None and not self._nurse.ready(program)
+
     def is_cold(self, program: Program) -> bool:
         """Whether runs of a program that could be started warm are not."""
         return self._nurse is None or self._nurse.why_cold(program) is not None

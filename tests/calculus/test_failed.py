@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from privid.calculus import deparse
+from privid.calculus.certificate import Place
+from privid.calculus.rules import base_table
 from privid.errors import NoRule
 from privid.model import Column, Evaluate, Key, Plan, Span, Table
 
@@ -64,6 +66,14 @@ def test_no_neighbour_changes_how_many_failed_by_more_than_the_noise_is_made_for
     found = plan(asked)
     assert most_changed(added) <= found.outputs[0].sensitivity
     assert found.outputs[0].scale > 0
+
+
+def test_of_its_values_the_calculus_knows_what_it_knows_of_a_boolean_that_a_program_prints() -> None:
+    """So whatever the search finds of those (tests/verify) holds of it."""
+    printed = Column("red", 7, "boolean", "boolean", False, False)
+    known = [base_table.certify(replace(asked := table(), columns=(*asked.columns, column)), 0, None).columns[7]
+             for column in (FAILED, printed)]
+    assert known[0] == known[1] and known[0].place is Place.OUTPUT and not known[0].nullable
 
 
 @pytest.mark.parametrize("question", QUESTIONS)

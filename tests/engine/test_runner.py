@@ -61,6 +61,9 @@ class TimeKeeper:
     def ready(self, program: Program) -> bool:
         return True
 
+    def is_importing(self, program: Program) -> bool:
+        return False
+
     def is_cold(self, program: Program) -> bool:
         return True
 

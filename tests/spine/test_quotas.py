@@ -98,31 +98,47 @@ def test_rows_that_are_written_without_the_function_are_counted_too(guest: Guest
     assert guest.used("executables") == (0, 1)
 
 
-@pytest.mark.parametrize("isolation", ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"])
-def test_sessions_that_upload_at_once_do_not_get_more_than_one_would(guest: Guest, isolation: str) -> None:
-    guest.quota(executables=1)
+def uploads_at_once(guest: Guest, isolation: str) -> list[str | None]:
+    """What becomes of the second of two, which begins before the first is committed."""
     with guest.connect(autocommit=False) as one, guest.connect(autocommit=False) as other:
         for connection in (one, other):
             connection.execute(f"SET TRANSACTION ISOLATION LEVEL {isolation}".encode())
             connection.execute("SELECT count(*) FROM privid.executables")  # its snapshot is taken
         one.execute("SELECT privid.upload('one', '#!/bin/sh')")
-        caught: list[psycopg.Error] = []
+        states: list[str | None] = []
 
         def upload() -> None:
             try:
                 other.execute("SELECT privid.upload('other', '#!/bin/sh')")
                 other.commit()
             except psycopg.Error as error:
-                caught.append(error)
+                states.append(error.sqlstate)
 
         thread = threading.Thread(target=upload)
         thread.start()
         time.sleep(0.3)
         one.commit()
         thread.join(10)
-        assert [error.sqlstate for error in caught] == [LIMIT if isolation == "READ COMMITTED" else "40001"]
         other.rollback()
+    return states
+
+
+@pytest.mark.parametrize("isolation", ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"])
+def test_sessions_that_upload_at_once_do_not_get_more_than_one_would(guest: Guest, isolation: str) -> None:
+    guest.quota(executables=1)
+    assert uploads_at_once(guest, isolation) == [LIMIT if isolation == "READ COMMITTED" else "40001"]
     assert guest.used("executables") == (1, 1)
+
+
+def test_without_turns_they_would(guest: Guest, world: World) -> None:
+    guest.quota(executables=1)
+    ((right,),) = world.rows("SELECT pg_get_functiondef('privid.take_turn(text)'::regprocedure)", user="privid")
+    world.rows("CREATE OR REPLACE FUNCTION privid.take_turn(role text) RETURNS void LANGUAGE sql AS ''", user="privid")
+    try:
+        assert uploads_at_once(guest, "READ COMMITTED") == []
+        assert guest.used("executables") == (2, 1)
+    finally:
+        world.rows(right, user="privid")
 
 
 def test_an_open_transaction_of_one_role_holds_up_neither_another_nor_its_own_releases(guest: Guest, world: World,
@@ -211,6 +227,20 @@ def test_a_release_too_many_is_refused_before_it_is_charged_and_the_next_one_is_
         guest.rows(f"SELECT count(*) FROM {table} WHERE v > {n}")
     guest.rows(f"SELECT count(*) FROM {table} WHERE v > 0")  # answered before: it takes no turn
     wait_for(lambda: guest.used("jobs") == (0, 1))
+
+
+def test_raw_reads_of_an_owner_are_counted_and_refused_too(guest: Guest, world: World, unique: Callable[[str], str]) -> None:
+    table = guest.table(unique("t"))
+    guest.rows(f"GRANT USAGE ON SCHEMA {guest.role} TO owner; GRANT SELECT ON {table} TO owner")
+    world.rows("SELECT privid.set_quota('owner', jobs => 0)", user="owner")
+    try:
+        for _ in range(2):
+            with pytest.raises(psycopg.Error) as caught:
+                world.rows(f"SELECT count(*) FROM {guest.role}.{table}", user="owner", raw="on")
+            assert caught.value.sqlstate == LIMIT
+    finally:
+        world.rows("SELECT privid.reset_quota('owner')", user="owner")
+    assert world.rows(f"SELECT count(*) FROM {guest.role}.{table}", user="owner", raw="on") == [(10,)]
 
 
 @pytest.mark.parametrize("end", ["cancel", "kill", "refusal"])

@@ -1,0 +1,115 @@
+"""Slots of a program that is still being imported do not hold up those of others, and nobody's slot comes earlier than it was to."""
+
+from __future__ import annotations
+
+import io
+import threading
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from privid.engine.board import Board
+from privid.engine.jobs import Job, Margins, Slot, State
+from privid.engine.log import Log
+from privid.engine.timetable import NANO, Place
+from privid.sandbox.executable import Kind
+from privid.sandbox.program import Program
+from tests.calculus import builders
+
+
+class Scene:
+    """A lane with a job that is being imported in front, and jobs that are ready behind it."""
+
+    def __init__(self, *, defers: bool = True) -> None:
+        self.importing: set[str] = {"slow"}
+        self.board = Board(1, lambda lane, slot: slot.job.ident not in self.importing,
+                           lambda lane, slot: Margins(NANO // 100, NANO // 1000), Log(io.StringIO()),
+                           lambda lane, slot: defers and slot.job.ident in self.importing)
+
+    def job(self, name: str, slots: int, pitch: float) -> list[Slot]:
+        job = Job(name, builders.table(), Program(Path(name), Kind.MODULE), Path(name))
+        todo = [Slot(f"{name} {n}".encode(), n, 0, Place(0, 0, 1), job, {job}, State.READY) for n in range(slots)]
+        with self.board.lock:
+            self.board.reserve(job, todo, int(pitch * NANO), time.monotonic_ns() + NANO // 20)
+        return todo
+
+    def take(self, seconds: float = 5) -> str | None:
+        """The key of the next slot that the lane is given, which is then over."""
+        found: list[Slot | None] = []
+        thread = threading.Thread(target=lambda: found.append(self.board.next(0)), daemon=True)
+        thread.start()
+        thread.join(seconds)
+        if not found or found[0] is None:
+            return None
+        with self.board.lock:
+            self.board.running[0].remove(found[0])
+            self.board.close(found[0], State.DONE)
+        return found[0].key.decode()
+
+    def end(self) -> None:
+        with self.board.lock:
+            self.board.stopped = True
+            self.board.changed.notify_all()
+
+
+def test_slots_of_others_come_while_a_program_is_imported_and_its_own_after_that() -> None:
+    scene = Scene()
+    scene.job("slow", 2, 0.1)
+    quick = scene.job("quick", 4, 0.05)
+    planned = {slot.key.decode(): slot.place.begin for slot in quick}
+    assert [scene.take() for _ in range(3)] == ["quick 0", "quick 1", "quick 2"]
+    assert all(slot.place.begin >= planned[slot.key.decode()] for slot in quick)
+    scene.importing.clear()
+    assert [scene.take() for _ in range(3)] == ["quick 3", "slow 0", "slow 1"]
+    scene.end()
+
+
+def test_without_that_they_would_wait_for_the_import() -> None:
+    scene = Scene(defers=False)
+    scene.job("slow", 2, 0.1)
+    scene.job("quick", 4, 0.05)
+    assert scene.take(1) is None
+    scene.end()
+
+
+def test_many_programs_that_are_imported_cost_others_no_more_than_one() -> None:
+    scene = Scene()
+    for n in range(20):
+        scene.importing.add(f"slow {n}")
+        scene.job(f"slow {n}", 3, 0.1)
+    scene.job("quick", 3, 0.05)
+    begun = time.monotonic()
+    assert [scene.take() for _ in range(3)] == ["quick 0", "quick 1", "quick 2"]
+    assert time.monotonic() - begun < 20 * 0.1 + 3  # its place behind one slot of each, by turns
+    scene.end()
+
+
+def test_a_program_that_is_imported_alone_slips_as_ever() -> None:
+    scene = Scene()
+    slow = scene.job("slow", 1, 0.1)
+    planned = slow[0].place.begin
+    assert scene.take(0.5) is None
+    scene.importing.clear()
+    with scene.board.lock:
+        scene.board.changed.notify_all()
+    deadline = time.monotonic() + 5
+    while slow[0].state is not State.RUNNING and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert slow[0].state is State.RUNNING and slow[0].place.begin > planned
+    assert (slow[0].place.begin - planned) % slow[0].place.pitch == 0
+    scene.end()
+
+
+@pytest.mark.parametrize("pitch", [0.02, 0.3])
+def test_places_in_a_lane_never_overlap(pitch: float) -> None:
+    scene = Scene()
+    slots = [*scene.job("slow", 3, pitch), *scene.job("quick", 5, 0.05), *scene.job("other", 5, 0.04)]
+    for _ in range(4):
+        scene.take()
+        waiting = sorted((slot.place.begin, slot.place.end) for slot in slots if not slot.over)
+        assert all(one[1] <= other[0] for one, other in pairwise(waiting))
+        with scene.board.lock:
+            assert scene.board.timetable.free_at[0] >= waiting[-1][1]
+    scene.end()
