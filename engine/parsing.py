@@ -29,7 +29,7 @@ PARSER = *CHILD, "prctl", "dup2", "wait4", "pidfd_open", "pidfd_send_signal", "s
 _START = "from privid.engine.parser import main; main()"
 _PIECE = 256 * 1024
 #: nanoseconds for which a child may be late: a busy machine makes it so; only one that somebody has taken over is so by itself
-_PATIENCE = 250_000_000
+_PATIENCE = 2_000_000_000
 
 
 class Parsing:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 
 from scipy import stats
@@ -33,6 +34,12 @@ __all__ = ["COLUMNS", "HOSTILE", "Felt", "feel", "fuzzed", "in_the_engine", "p_v
 COLUMNS = (Column("n", 1, "float8", "float8", False, 0.0), *(Column(f"word{i}", 2 + i, "text", "text", False, "none") for i in range(21)))
 _LONG = 1 << 20
 
+
+@cache
+def _million() -> bytes:
+    return b"{" + b",".join(b'"%d":1' % number for number in range(1_000_000)) + b"}\n"
+
+
 #: whole outputs, each of a kind that has held some parser up
 HOSTILE: dict[str, Callable[[random.Random], bytes]] = {
     "nothing": lambda chance: b"",
@@ -41,7 +48,7 @@ HOSTILE: dict[str, Callable[[random.Random], bytes]] = {
     "deep lists": lambda chance: (b"[" * 60_000 + b"]" * 60_000 + b"\n") * 9,
     "deep objects": lambda chance: (b'{"n":' * 25_000 + b"1" + b"}" * 25_000 + b"\n") * 9,
     "never closed": lambda chance: (b'{"n":[' * 20_000 + b"\n") * 9,
-    "a million keys": lambda chance: b"{" + b",".join(b'"%d":1' % i for i in range(100_000)) + b"}\n",
+    "a million keys": lambda chance: _million(),
     "as many keys as fit": lambda chance: (b"{" + b",".join(b'"%d":1' % i for i in range(12_000)) + b"}\n") * 9,
     "one key often": lambda chance: (b"{" + b'"n":1,' * 20_000 + b'"n":2}\n') * 9,
     "numbers without end": lambda chance: (b'{"n":' + b"9" * 120_000 + b"}\n") * 9,

@@ -12,6 +12,7 @@ import pytest
 
 from privid.engine.board import Board
 from privid.engine.jobs import Job, Margins, Slot, State
+from privid.engine.kept import Cell, Cells
 from privid.engine.log import Log
 from privid.engine.timetable import NANO, Place
 from privid.sandbox.executable import Kind
@@ -29,8 +30,8 @@ class Scene:
                            lambda lane, slot: defers and slot.job.ident in self.importing)
 
     def job(self, name: str, slots: int, pitch: float) -> list[Slot]:
-        job = Job(name, builders.table(), Program(Path(name), Kind.MODULE), Path(name))
-        todo = [Slot(f"{name} {n}".encode(), n, 0, Place(0, 0, 1), job, {job}, State.READY) for n in range(slots)]
+        job = Job(name, builders.table(), Program(Path(name), Kind.MODULE), Path(name), Cells(0, (), 1, 0))
+        todo = [Slot(f"{name} {n}".encode(), n, 0, Place(0, 0, 1), Cell(0, 0), job, {job}, State.READY) for n in range(slots)]
         with self.board.lock:
             self.board.reserve(job, todo, int(pitch * NANO), time.monotonic_ns() + NANO // 20)
         return todo

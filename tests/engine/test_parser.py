@@ -101,7 +101,7 @@ def test_a_parser_that_says_nothing_is_ended_and_the_next_output_is_read(monkeyp
         for content, wanted in ((b"...", False), (b'{"word": "a"}', True), (b"...", False)):
             printed, begun = Printed.of(content), time.monotonic()
             assert (parser.parse(task, printed.fileno(), printed.size, Pace(1, 1)) is not None) == wanted
-            assert time.monotonic() - begun < 2
+            assert time.monotonic() - begun < 5
             printed.close()
     finally:
         parser.close()
