@@ -156,7 +156,8 @@ def test_reading_many_short_rows_takes_the_processor_time_that_is_set_aside_for_
 def assert_spent(readings: Desk, of: Table, stdout: bytes) -> None:
     """What is as bad as it can be takes what nothing takes, within the time that is set aside: others feel no difference. Of several runs
     the best, for the machine may be busy with something else."""
-    cell, outputs, least = readings.cell(), {"much": stdout, "nothing": b""}, 3 if reading_time(of) > 20_000_000 else 25
+    cell, least = readings.cell(), 3 if reading_time(of) > 20_000_000 else 25
+    outputs = {what: Printed.of(printed) for what, printed in (("much", stdout), ("nothing", b""))}  # making one empties caches
     busy, taken = ({what: list[int]() for what in outputs} for _ in range(2))
     aside = parsing_time(of) + keeping_time(of)
     apart = max(aside / 20, 600_000)
@@ -165,13 +166,13 @@ def assert_spent(readings: Desk, of: Table, stdout: bytes) -> None:
         return max(map(min, taken.values())) < reading_time(of) and abs(min(busy["much"]) - min(busy["nothing"])) < apart
 
     while len(busy["much"]) < least or (not settled() and len(busy["much"]) < 50):
-        for what, printed in outputs.items():  # in turn: how busy the machine is changes
-            file = Printed.of(printed)
+        for what, file in outputs.items():  # in turn: how busy the machine is changes
             begun, used = time.monotonic_ns(), readings.busy()
             readings.readings.read(cell, of, file)
             busy[what].append(readings.busy() - used)
             taken[what].append(time.monotonic_ns() - begun)
-            file.close()
+    for file in outputs.values():
+        file.close()
     spent = {what: min(found) for what, found in busy.items()}
     assert max(map(min, taken.values())) < reading_time(of), (taken, reading_time(of))
     assert abs(spent["much"] - spent["nothing"]) < apart, (spent, aside)
