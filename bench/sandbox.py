@@ -280,7 +280,7 @@ def through_runner(base: Path, lane: Lane, videos: Path, footage: Footage, size:
                             cache.allocate(count, programs.weight(table)))
         job.wait_all()
         span = max(slot.place.end for slot in job.own) - min(slot.place.begin for slot in job.own)
-        return count / (span / 1e9), count - job.outcomes.get("ok", 0), round(span / runner.pitch(table)) - count
+        return count / (span / 1e9), count - job.outcomes.get("ok", 0), round(span / runner.durations.pitch(table)) - count
     finally:
         runner.stop()
         readings.close()

@@ -28,13 +28,13 @@ from privid.model import Footage, Table
 from privid.sandbox.chunk import FRAMES_FILE
 from privid.sandbox.executable import Kind
 from privid.sandbox.hands import HANDS, Late, Stop
-from privid.sandbox.nurse import broods, first_batch
 from privid.sandbox.program import Program
 from privid.sandbox.run import Outcome, RunResult
 from privid.video.cutout import cutout, is_whole
 
 from .board import Board
 from .chunks import ChunkCache
+from .durations import Durations
 from .jobs import Job, Margins, Slot, State
 from .kept import Cell, Cells
 from .log import Log
@@ -47,24 +47,11 @@ from .timetable import NANO, Place, nanoseconds
 
 __all__ = ["Runner"]
 
-#: Chunks decoded ahead of their slots, beyond one per lane; more when they are small
-AHEAD = 3
-AHEAD_BYTES, AHEAD_MOST = 64 << 20, 64
 #: A slot is handed to its lane so long before it begins, while the slot before it runs: a sandbox must be set up, or one that is there
 #: given a chunk; and later than at the second moment it is not handed over any more
 COLD, WARM = Margins(NANO // 4, NANO // 20), Margins(NANO // 25, NANO // 500)
 #: How often a slot comes again for which its lane was not ready: so often at most, or for so long, but so often at least
 MOST_LATES, LATES_SPAN, LEAST_LATES = 50, 30 * NANO, 5
-#: Importing a module before its first slot, and what each of its first children takes; where that is not enough, the lane moves by whole
-#: slots
-BOOT, CHILD = {"python": NANO // 2}, NANO // 250
-LONG_BOOT = 4 * NANO
-#: Starting a decoder, on a machine that does other things too, and a rate of decoding that any machine reaches
-LEAD = NANO // 2
-LONGEST_ALLOWANCE = 5 * NANO
-PIXELS_PER_SECOND = 100_000_000
-#: modules whose imports are remembered
-REMEMBERED = 1000
 PROGRAM, FILES, WHOLE = "program", "files", "whole"
 _NOWHERE, _NO_CELL = Place(0, 0, 1), Cell(0, 0)
 
@@ -85,14 +72,12 @@ class Runner:
         self._cache = cache
         self._scratch = scratch
         self._log = log
-        self._guard = int(max(lane.guard for lane in lanes) * NANO)
-        self._starts_warm = starts_warm
+        self.durations = Durations(lanes, starts_warm)
         self._read_file = read_file
         self._open_reader = open_reader
         self._describe = describe
         self._read_output = read_output
         self._post = post
-        self._imports: dict[str, int] = {}  # what importing modules took, by their content
         self._shelf = Shelf(scratch / "shelf")
         self._board = Board(len(lanes), lambda lane, slot: lanes[lane].ready(slot.job.program), self._margins, log,
                             lambda lane, slot: lanes[lane].is_importing(slot.job.program))
@@ -106,46 +91,10 @@ class Runner:
 
     # Asking
 
-    def pitch(self, table: Table) -> int:
-        """Length of one slot of a table: what its program may take, and the guard; or what reading takes, so that outputs never pile up."""
-        return max(nanoseconds(table.timeout) + self._guard, len(self._lanes) * reading_time(table))
-
-    def _warm(self, table: Table) -> bool:
-        return table.warm and all(lane.warm for lane in self._lanes) and self._starts_warm(table)
-
     def _margins(self, lane: int, slot: Slot) -> Margins:
         """A program that turns out not to start warm has the margins of a cold one from then on."""
         program = slot.job.program
         return WARM if program.warm and not self._lanes[lane].is_cold(program) else COLD
-
-    def _ahead(self, table: Table) -> int:
-        """How many chunks are decoded ahead of their slots."""
-        footage = table.camera.footage
-        small = AHEAD_BYTES // (table.grid.size * footage.width * footage.height * 3)
-        return len(self._lanes) + max(AHEAD, min(small, AHEAD_MOST))
-
-    def lead(self, table: Table, slots: int) -> int:
-        """From a reservation to its first slot: time to start the decoder and to decode the first chunk, and to make what the program is
-        started from. To come late costs a whole slot, so the longer the slots, the more is allowed for."""
-        footage = table.camera.footage
-        decoding = NANO * table.grid.size * footage.width * footage.height // PIXELS_PER_SECOND
-        if not is_whole(table):
-            decoding *= 2  # frames behind a mask or of a region are written once more
-        boot = 0
-        if self._warm(table):
-            children = min(first_batch(self.pitch(table) / NANO), -(-slots // len(self._lanes)))
-            boot = self._import(table) + children * CHILD
-        return LEAD + min(self.pitch(table) // 8, LONGEST_ALLOWANCE) + decoding + boot
-
-    def _import(self, table: Table) -> int:
-        """What importing a module takes: what it took the last time, or a guess."""
-        return self._imports.get(table.executable.sha256, BOOT.get(table.runtime, LONG_BOOT))
-
-    def _intermissions(self, table: Table, slots: int) -> int:
-        """How long all lanes wait for the imports that come after the first."""
-        if not slots or not self._warm(table):
-            return 0
-        return (broods(-(-slots // len(self._lanes)), self.pitch(table) / NANO) - 1) * self._import(table)
 
     def forecast(self, wanted: Sequence[tuple[Table, Sequence[Stretch]]]) -> tuple[int, int]:
         """Slots that these runs of tables would take now, and when the last rows would be there. Runs and reserves nothing."""
@@ -156,8 +105,8 @@ class Runner:
             read = max(read, self._board.unread.read_by(shared))
             if count:
                 slots += count
-                work.append(-(-count // len(self._lanes)) * self.pitch(table) + self._intermissions(table, count))
-                begin = max(begin, now + self.lead(table, count))
+                work.append(self.durations.work(table, count))
+                begin = max(begin, now + self.durations.lead(table, count))
         if not work:
             return 0, max(now, read)
         with self._board.lock:
@@ -196,7 +145,7 @@ class Runner:
     def submit(self, table: Table, kind: Kind, runs: Sequence[tuple[int, int]], keys: Sequence[bytes], cells: Cells) -> Job:
         """Reserve slots for the runs (chunk and region) that are neither kept nor under way, and start on them; `cells` are for their
         rows, as many as runs were not kept."""
-        folder, warm = self._scratch / f"job-{secrets.token_hex(8)}", self._warm(table)
+        folder, warm = self._scratch / f"job-{secrets.token_hex(8)}", self.durations.is_warm(table)
         program = Program(folder / PROGRAM, kind, table.runtime, folder / FILES if table.executable.files else None, warm)
         job = Job(secrets.token_hex(4), table, program, folder, cells, reading_time(table))
         board = self._board
@@ -212,7 +161,7 @@ class Runner:
             with board.lock:
                 if finished == board.finished or not todo:
                     job.kept = known
-                    board.reserve(job, todo, self.pitch(table), time.monotonic_ns() + self.lead(table, len(todo)))
+                    board.reserve(job, todo, self.durations.pitch(table), time.monotonic_ns() + self.durations.lead(table, len(todo)))
                     for number, slot in enumerate(job.own):
                         slot.cell = cells[number]
                     decoder = threading.Thread(target=self._decode, args=(job,), name=f"decode {job.ident}", daemon=True)
@@ -225,7 +174,7 @@ class Runner:
             self._cache.settle(cells)
         self._post(job)
         self._log.write("job", job=job.ident, chunks=len(runs), slots=len(job.own), shared=len(job.wanted) - len(job.own),
-                        pitch_ms=self.pitch(table) / 1e6)
+                        pitch_ms=self.durations.pitch(table) / 1e6)
         return job
 
     def cancel(self, job: Job) -> None:
@@ -338,11 +287,11 @@ class Runner:
 
     def _decode(self, job: Job) -> None:
         """Decode a job's frames in order, a few chunks ahead of their slots."""
-        ahead, lead = self._ahead(job.table), self.lead(job.table, len(job.own))
+        ahead, lead = self.durations.ahead(job.table), self.durations.lead(job.table, len(job.own))
         try:
             self._install(job)
             for lane, slots in Counter(slot.place.lane for slot in job.own).items():
-                self._lanes[lane].announce(job.program, slots, self.pitch(job.table) / NANO)
+                self._lanes[lane].announce(job.program, slots, self.durations.pitch(job.table) / NANO)
             reader = job.reader = self._open_reader(job.table.camera.footage)
             try:
                 for slot in reserved(job.own):
@@ -471,9 +420,7 @@ class Runner:
         if finished:
             took = [seconds for lane in self._lanes if (seconds := lane.import_time(job.program)) is not None]
             if took:
-                if len(self._imports) >= REMEMBERED:
-                    self._imports.clear()
-                self._imports[job.table.executable.sha256] = int(max(took) * NANO)
+                self.durations.remember_import(job.table, max(took))
             for lane in self._lanes:
                 lane.dismiss(job.program)
             self._cache.settle(job.cells)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privid.engine import runner
+from privid.engine import durations, runner
 from privid.engine.cancel import Cancelled
 from privid.engine.chunks import ChunkCache
 from privid.engine.jobs import Job
@@ -139,6 +139,11 @@ class Workshop:
         return float(np.frombuffer(kept[1][4:], "<f8")[0])
 
 
+def reading_takes(monkeypatch: pytest.MonkeyPatch, nanoseconds: int) -> None:
+    for module in (runner, durations):
+        monkeypatch.setattr(module, "reading_time", lambda table: nanoseconds)
+
+
 @pytest.fixture
 def make_workshop(tmp_path: Path) -> Iterator[Callable[[int], Workshop]]:
     made: list[Workshop] = []
@@ -176,7 +181,7 @@ def _size(path: Path) -> int:
 
 
 def test_few_chunks_are_decoded_ahead(make_workshop: Callable[[int], Workshop], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "AHEAD_BYTES", 30_000)  # three chunks
+    monkeypatch.setattr(durations, "AHEAD_BYTES", 30_000)  # three chunks
     workshop = make_workshop(1)
     job = workshop.submit(16)
     most = 0
@@ -214,7 +219,7 @@ def test_a_cancel_ends_the_run_and_frees_the_lane_for_the_next(make_workshop: Ca
 
 def test_rows_that_were_read_early_are_there_at_their_moment_and_not_before(
         make_workshop: Callable[[int], Workshop], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "reading_time", lambda table: NANO)
+    reading_takes(monkeypatch, NANO)
     workshop = make_workshop(1)
     job = workshop.submit(1)
     (slot,) = job.own
@@ -229,7 +234,7 @@ def test_rows_that_were_read_early_are_there_at_their_moment_and_not_before(
 
 
 def test_what_has_ended_is_kept_whoever_wants_it(make_workshop: Callable[[int], Workshop], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "reading_time", lambda table: NANO // 2)
+    reading_takes(monkeypatch, NANO // 2)
     workshop = make_workshop(1)
     job = workshop.submit(3)
     first, second, third = job.own
@@ -244,7 +249,7 @@ def test_what_has_ended_is_kept_whoever_wants_it(make_workshop: Callable[[int], 
 @pytest.mark.parametrize("slow", [False, True])
 def test_what_is_kept_after_a_cancel_does_not_depend_on_how_long_other_rows_take_to_read(
         make_workshop: Callable[[int], Workshop], monkeypatch: pytest.MonkeyPatch, slow: bool) -> None:
-    monkeypatch.setattr(runner, "reading_time", lambda table: NANO)
+    reading_takes(monkeypatch, NANO)
     workshop = make_workshop(1)
     read = workshop.runner._read_output
 
@@ -389,7 +394,7 @@ def test_a_forecast_counts_what_is_neither_kept_nor_under_way_and_takes_no_longe
     year = replace(table, grid=Grid(0, 2_102_400, 1, 1))
     count, end = shop.runner.forecast([(year, [Stretch(0, 2_102_400, 0, bytes(32), 0, 1)])])
     assert count == 2_102_400 - 3 and time.monotonic() - began < 1
-    assert abs((end - time.monotonic_ns()) / (count / 2 * shop.runner.pitch(year)) - 1) < 0.01
+    assert abs((end - time.monotonic_ns()) / (count / 2 * shop.runner.durations.pitch(year)) - 1) < 0.01
 
 
 @pytest.mark.parametrize("busy", [0, 12, 60])
