@@ -37,8 +37,8 @@ __all__ = ["Readings", "Unread", "keeping_time", "parsing_time", "reading_time",
 #: between the bounds of its column: several times what they take
 _EACH, _TEN_BYTES, _ROW, _VALUE, _SETTLED = 4_000_000, 2_000, 12_000, 1_000, 6_000
 #: nanoseconds of processor time for each output, and the share of the rest: more than it takes; to parse it, and to keep its rows
-_PARSING_EACH, _PARSING_SHARE = 700_000, 5
-_KEEPING_EACH, _KEEPING_SHARE = 600_000, 20
+_PARSING_EACH, _PARSING_SHARE = 450_000, 5
+_KEEPING_EACH, _KEEPING_SHARE = 400_000, 20
 
 
 def reading_time(table: Table) -> int:
