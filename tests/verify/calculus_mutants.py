@@ -11,8 +11,9 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from privid.errors import PrividError
@@ -22,14 +23,17 @@ from tests.algebra.weaknesses import WEAKNESSES
 from .calculus_claims import Claim
 from .calculus_discover import Discovery
 from .calculus_grammar import Query
-from .calculus_mechanisms import Answer, parts
+from .calculus_mechanisms import Answer, Part
 from .calculus_paths import Way
-from .calculus_search import Finding, costs_of
+from .calculus_search import Finding
 from .calculus_stand import Stand, own_postgres
 from .calculus_versions import Version, differing, made
-from .calculus_world import CAMERAS, TABLES, Pair
+from .calculus_world import TABLES, Pair
 
 __all__ = ["ALL", "Hunt", "main"]
+
+#: pairs of a statement of which all versions claim the same; and rounds without coming nearer, of one of which some claim otherwise
+_FIRST_IF_ALIKE, _ROUNDS_IF_OTHERWISE = 6, 4
 
 ALL: Sequence[Mutant] = (*MUTANTS, *(Mutant(f"{w.rule}: {w.mistake}", w.make, rows=w.rows) for w in WEAKNESSES))
 
@@ -66,6 +70,7 @@ class Hunt(Discovery):
         self._versions = {mutant.name: Version(mutant) for mutant in mutants}
         self._right: Claim | None = None
         self._refused = False
+        self._changes: dict[Any, tuple[Answer, Answer, Fraction]] = {}
         self.standing = {mutant.name: Standing() for mutant in mutants}
 
     def claim(self, query: Query) -> Claim | None:
@@ -88,23 +93,29 @@ class Hunt(Discovery):
 
     def _elsewhere(self, mutant: Mutant, query: Query) -> bool:
         """Whether this version does something else after the judgement."""
-        return mutant.everywhere or (self._versions[mutant.name].reads and any(TABLES[table].bounded for table in query.tables))
+        return mutant.everywhere or (self._versions[mutant.name].changes_rows and any(TABLES[table].bounded for table in query.tables))
 
     def _asked(self, query: Query) -> list[Mutant]:
         """Versions that may claim otherwise of this statement, or do something else."""
-        called = self.way.places() | Way(code={answers.__code__ for answers in self.stand.engine.room.answering()}).places()
         versions = [self._versions[mutant.name] for mutant in self.open]
-        met = [v for v in versions if v.places is None or v.places & called]
-        for version in met:
-            self.standing[version.mutant.name].asked += 1
-        other = differing([v for v in met if v.comparable], self._again)
-        return [v.mutant for v in versions
-                if self._elsewhere(v.mutant, query) or v.mutant.name in other or (v in met and not v.comparable)]
+        asked, other = differing([version for version in versions if version.comparable], self._again)
+        answered = Way(code={answers.__code__ for answers in self.stand.engine.room.answering()}).places()
+        called = None if self.way.code is None else self.way.places() | answered
+        for version in versions:
+            if not version.comparable and (called is None or version.places is None or version.places & called):
+                asked.add(version.mutant.name)
+                other.add(version.mutant.name)
+        for name in asked:
+            self.standing[name].asked += 1
+        return [version.mutant for version in versions if version.mutant.name in other or self._elsewhere(version.mutant, query)]
 
     def look(self, query: Query, claim: Claim, rounds: int) -> tuple[Finding | None, float]:
-        """Where only a faulty version claims something, what is found is that version's."""
-        finding, nearest = super().look(query, claim, rounds)
-        return None if self._refused else finding, nearest
+        """Where no version claims otherwise, none can be found, and little is looked at."""
+        return super().look(query, claim, _ROUNDS_IF_OTHERWISE if self._claims else 0)
+
+    @property
+    def first(self) -> int:
+        return super().first if self._claims else _FIRST_IF_ALIKE
 
     def enough(self, ratio: float) -> bool:
         return not self._refused and super().enough(ratio)
@@ -120,38 +131,41 @@ class Hunt(Discovery):
                 return None
         return None
 
-    def both(self, query: Query, claim: Claim, pairs: Sequence[Pair]) -> list[tuple[Answer, Answer]]:
-        """For the calculus as it is; and, on the way, for every other version."""
-        answers = super().both(query, claim, pairs)
-        known = {claim.inner.query: answers}
+    def rated(self, query: Query, claim: Claim, pairs: Sequence[Pair]) -> list[tuple[Finding | None, float]]:
+        """For the calculus as it is, and for every other version: a pair is as near as it is to any claim. What is found where only a
+        faulty version claims something is that version's."""
+        self._changes.clear()
+        answers = self.both(query, claim, pairs)
+        right = self.compared(query, claim, pairs, answers)
+        ratios, known = [ratio for _, ratio in right], {claim.inner.query: answers}
         for mutant, other in list(self._claims):
-            if self._versions[mutant.name].reads:
-                with made(mutant):
-                    found = super().both(query, other, pairs)
-            elif other.inner.query in known and all(o.public is None for o in other.plan.outputs):
-                found = known[other.inner.query]
-            else:
-                found = known[other.inner.query] = super().both(query, other, pairs)
-            finding = self._compared(mutant, query, other, pairs, found)
+            version, standing = self._versions[mutant.name], self.standing[mutant.name]
+            with made(mutant) if version.changes_rows or mutant.everywhere else nullcontext():
+                if version.changes_rows:
+                    found = self.both(query, other, pairs)
+                elif other.inner.query in known and all(o.public is None for o in other.plan.outputs):
+                    found = known[other.inner.query]
+                else:
+                    found = known[other.inner.query] = self.both(query, other, pairs)
+                rated = self.compared(query, other, pairs, found)
+            finding = next((finding for finding, _ in rated if finding is not None), None)
             if finding is not None:
                 self._claims.remove((mutant, other))
                 self.open.remove(mutant)
-                self.caught[mutant.name] = Caught(self.tally.pairs, time.monotonic() - self.begun, finding)
-        return answers
+                self.caught[mutant.name] = Caught(self.tally.pairs, time.monotonic() - self.begun, str(finding))
+                continue
+            ratios = [max(one, ratio) for one, (_, ratio) in zip(ratios, rated, strict=True)]
+            nearest = max((ratio for _, ratio in rated), default=0.0)
+            if nearest > standing.nearest:
+                standing.nearest, standing.statement = nearest, query.claimed
+        return [(None if self._refused else finding, ratio) for (finding, _), ratio in zip(right, ratios, strict=True)]
 
-    def _compared(self, mutant: Mutant, query: Query, claim: Claim, pairs: Sequence[Pair],
-                  answers: Sequence[tuple[Answer, Answer]]) -> str | None:
-        noisy, costs = parts(claim.plan), {camera: costs_of(claim.plan, camera) for camera in CAMERAS}
-        standing = self.standing[mutant.name]
-        with made(mutant):
-            for pair, (one, other) in zip(pairs, answers, strict=True):
-                finding: Finding | None
-                finding, ratio = self._judge(query, claim, pair, one, other, noisy, costs[pair.camera])
-                if finding is not None:
-                    return str(finding)
-                if ratio > standing.nearest:
-                    standing.nearest, standing.statement = ratio, query.claimed
-        return None
+    def changed(self, one: Answer, other: Answer, part: Part) -> Fraction:
+        """Once for all versions that measure the same."""
+        key = (id(one), id(other), part.measure)
+        if key not in self._changes:
+            self._changes[key] = one, other, super().changed(one, other, part)  # the answers too: so nothing else has their ids
+        return self._changes[key][2]
 
     def hunt(self, pairs: int, seconds: float = float("inf")) -> None:
         """Until all are caught, or so many pairs were compared, or so long."""

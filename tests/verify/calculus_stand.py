@@ -176,6 +176,29 @@ class Remembering(Room):
         return False
 
 
+class OnceJudge(Judge):
+    """Judges a level once where it is asked twice: to choose the release, and to explain it."""
+
+    def __init__(self, sources: Sources, room: Room) -> None:
+        super().__init__(sources, room)
+        self.known: dict[str, Judged] | None = None
+        self._tables: dict[str, list[Table]] = {}
+
+    def _judge(self, request: dict[str, Any], select: Any, tables: list[Table], settings: dict[str, str]) -> Judged:
+        if self.known is None:
+            return super()._judge(request, select, tables, settings)
+        key = json.dumps(select)
+        if key not in self.known:
+            self.known[key] = super()._judge(request, select, tables, settings)
+        return self.known[key]
+
+    def tables(self, request: dict[str, Any]) -> list[Table]:
+        key = json.dumps(request.get("tables"))
+        if key not in self._tables:
+            self._tables[key] = super().tables(request)
+        return self._tables[key]
+
+
 class Explainer:
     """An engine that answers hello, checks of definitions, and whether and how a statement would be released."""
 
@@ -186,7 +209,7 @@ class Explainer:
         self.path = path
         self._pool = Pool(conninfo)
         self.room = Remembering(path.parent, self._pool, lambda event, /, **fields: None)
-        self.judge = Judge(Sources(lambda source, fps: _FOOTAGE, make_grid, lambda owner, name: _EXECUTABLE, Offers()), self.room)
+        self.judge = OnceJudge(Sources(lambda source, fps: _FOOTAGE, make_grid, lambda owner, name: _EXECUTABLE, Offers()), self.room)
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.bind(str(path))
         path.chmod(0o777)
@@ -326,7 +349,11 @@ class Stand:
         """The claim about a statement; a refusal is psycopg's error."""
         self.engine.asked.clear()
         self.engine.bodies.clear()
-        row = self.claims.execute(f"EXPLAIN (FORMAT JSON) {statement}".encode()).fetchone()
+        self.engine.judge.known = {}
+        try:
+            row = self.claims.execute(f"EXPLAIN (FORMAT JSON) {statement}".encode()).fetchone()
+        finally:
+            self.engine.judge.known = None
         assert row is not None
         if len(self.engine.asked) != 1:
             raise NotOneRelease(f"{len(self.engine.asked)} releases")

@@ -51,7 +51,7 @@ class Version:
             self.places = None
 
     @property
-    def reads(self) -> bool:
+    def changes_rows(self) -> bool:
         """Whether it has other rows of a program's output."""
         return any("sandbox" in where for where in self.places or ())
 
@@ -62,22 +62,23 @@ class Version:
                    and "calculus" in getattr(target, "__module__", target.__name__) for target, name, _ in self.replaced)
 
 
-def differing(versions: Sequence[Version], judge: Callable[[], object]) -> set[str]:
-    """Names of those that answer otherwise somewhere in a judgement."""
-    found, asked = set[str](), dict[tuple[int, str], list[tuple[str, Any]]]()
+def differing(versions: Sequence[Version], judge: Callable[[], object]) -> tuple[set[str], set[str]]:
+    """Names of those that are asked somewhere in a judgement, and of those that answer otherwise."""
+    met, found, beside = set[str](), set[str](), dict[tuple[int, str], list[tuple[str, Any]]]()
     with pytest.MonkeyPatch.context() as patch:
         for version in versions:
             for target, name, value in version.replaced:
-                if (others := asked.get((id(target), name))) is None:
-                    others = asked[id(target), name] = []
-                    patch.setattr(target, name, _beside(getattr(target, name), others, found))
+                if (others := beside.get((id(target), name))) is None:
+                    others = beside[id(target), name] = []
+                    patch.setattr(target, name, _beside(getattr(target, name), others, met, found))
                 others.append((version.mutant.name, value))
         with suppress(Exception):  # the search itself has counted it
             judge()
-    return found
+    return met, found
 
 
-def _beside(right: Callable[..., Any], others: Sequence[tuple[str, Callable[..., Any]]], found: set[str]) -> Callable[..., Any]:
+def _beside(right: Callable[..., Any], others: list[tuple[str, Callable[..., Any]]], met: set[str],
+            found: set[str]) -> Callable[..., Any]:
     @wraps(right)
     def asked(*args: Any, **options: Any) -> Any:
         error: Exception | None = None
@@ -87,6 +88,7 @@ def _beside(right: Callable[..., Any], others: Sequence[tuple[str, Callable[...,
         except Exception as raised:
             error = raised
         for name, other in others:
+            met.add(name)
             if name in found:
                 continue
             try:
