@@ -46,7 +46,9 @@ _UNSEEN: Answer = {}
 #: pairs of a statement at first, and of each further round from those that came nearest
 _FIRST, _ROUND = 12, 8
 #: rounds at most
-_ROUNDS = 14
+_ROUNDS = 40
+#: who has come so near a claim is followed so much longer
+_NEAR, _LONGER = 0.9, 3
 #: of so many statements it is known which way they take through the calculus, which takes longer than to judge them
 _WALKED = 0.3
 
@@ -169,7 +171,7 @@ class Discovery(Searcher):
         words, tables = Words.of(query.claimed), query.tables
         pairs = [fresh_pair(self.rng, tables, self.odd, words) for _ in range(self.first)]
         best: list[tuple[float, Pair]] = []
-        before, patience = 0.0, rounds
+        before, idle = 0.0, 0
         for _ in range(_ROUNDS + 1):
             self.tally.pairs += len(pairs)
             for pair, (finding, ratio) in zip(pairs, self.rated(query, claim, pairs), strict=True):
@@ -177,9 +179,9 @@ class Discovery(Searcher):
                     return finding, 1.0
                 best.insert(0, (ratio, pair))  # of equals the newest: a plateau is crossed
             best = sorted(best, key=lambda item: -item[0])[:4]
-            patience = rounds if best[0][0] > before else patience - 1  # what comes nearer is followed
+            idle = 0 if best[0][0] > before else idle + 1  # what comes nearer is followed, and longer what has come near
             before = best[0][0]
-            if patience <= 0 or not claim.plan.reads or self.enough(before) or (
+            if idle >= rounds * (_LONGER if before >= _NEAR else 1) or not claim.plan.reads or self.enough(before) or (
                     claim.plan.epsilon and not before and self.rng.random() < 0.8):
                 break  # what never changes is left early
             pairs = [mutated(self.rng, self.rng.choice(best)[1], tables, self.odd, words) if self.rng.random() < 0.8 else

@@ -82,10 +82,9 @@ class Levels(Pairings):
 
     def _listing(self, below: Level) -> tuple[Sequence[Column], str, list[str]]:
         own, item = self.under_list(below)
-        types = [t for t in dict.fromkeys(c.type for c in own) if t in KEYS] or ["int4"]
-        of = "text" if "text" in types and self.chance(0.7) else self.rng.choice(types)
-        direct = [c.text for c in own if c.type == of]
-        matched = self.rng.choice(direct) if direct else self.value(of, own, 1)
+        of = self.matched_by(own, [t for t in dict.fromkeys(c.type for c in own) if t in KEYS])
+        direct = [c for c in own if c.type == of]
+        matched = self.typed.one_of(direct).text if direct else self.value(of, own, 1)
         public, cols = self.public(of, "k")
         return (*own, *own, *cols), f"FROM {public} LEFT JOIN {item} ON {matched} = {cols[0].text}", \
             [self.rng.choice([cols[0].text] * 3 + [c.text for c in cols])]

@@ -82,8 +82,9 @@ class Hunt(Discovery):
         self.stand.engine.room.answering()
         self._right = super().claim(query)
         self._refused, bodies, found = self._right is None, list(self.candidates()), list[tuple[Mutant, Claim]]()
-        right = self._right or self._judged(bodies)  # of a level that is not the statement's only release
-        for mutant in self.open if every else self._asked(query):
+        asked = list(self.open) if every else self._asked(query)
+        right = self._right or (self._judged(bodies) if asked else None)  # of a level that is not the statement's only release
+        for mutant in asked:
             with made(mutant):
                 other = self._judged(bodies)
             if other is not None and (self._elsewhere(mutant, query) or right is None or _differ(right, other)):
@@ -118,7 +119,7 @@ class Hunt(Discovery):
         return super().first if self._claims else _FIRST_IF_ALIKE
 
     def enough(self, ratio: float) -> bool:
-        return not self._refused and super().enough(ratio)
+        return not self._claims or (not self._refused and super().enough(ratio))
 
     def _judged(self, bodies: Sequence[dict[str, Any]]) -> Claim | None:
         """What the calculus, or the version that is in its place, claims of the outermost level that it accepts."""

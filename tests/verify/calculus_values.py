@@ -38,7 +38,7 @@ class Level:
         return [c for c in self.cols if c.type in types]
 
     def under(self, alias: str) -> tuple[Column, ...]:
-        return tuple(Column(f"{alias}.{c.text}", c.type, c.trusted, c.declared) for c in self.cols)
+        return tuple(replace(c, text=f"{alias}.{c.text}") for c in self.cols)
 
 
 class Values:
@@ -82,7 +82,7 @@ class Values:
         return found
 
     def depth(self) -> int:
-        return self.rng.choice((0, 0, 0, 1, 1, 2, 3)) if not self.simple else self.rng.choice((0,) * 9 + (1,))
+        return self.rng.choice((0, 0, 0, 1, 1, 2, 3)) if not self.simple else self.rng.choice((0,) * 8 + (1, 1))
 
     # Values
 
@@ -104,7 +104,7 @@ class Values:
             elif kind == "int4" and self.chance(0.4):
                 found.append(Column(f"({self.typed.condition(cols, 1)})::int4", "int4"))
             else:
-                found.append(Column(f"CASE WHEN {self.typed.condition(cols, 1)} THEN {self.typed.literal(kind)} "
+                found.append(Column(f"CASE WHEN {self.typed.condition(cols, 1)} THEN {self.typed.end(kind)} "
                                     f"ELSE {self.typed.literal(kind)} END", kind))
         return found
 
@@ -114,14 +114,18 @@ class Values:
         declared = [c.text for c in cols if c.declared and c.type in NUMBERS]
         if declared and self.chance(0.6):
             return self.rng.choice(declared)
-        if kind == "numeric" and self.chance(0.9 if self.simple else 0.7):
+        if any(c.made and c.type in NUMBERS for c in cols) and self.chance(0.25):  # as an aggregate of groups, it may have bounds
+            column = self.rng.choice([c for c in cols if c.made and c.type in NUMBERS])
+            return column.text if column.type == kind else f"({column.text})::{kind}"
+        if kind == "numeric" and self.chance(0.8 if self.simple else 0.6):
             return self.typed.range(self.value("float8", cols))
-        pick, bounded = self.rng.random(), self.with_bounds(cols, kind, kind)
-        own = [c.text for c in bounded if c.type == kind]
-        if pick < 0.4:
+        source = self.rng.choice(NUMBERS) if self.chance(0.25) else kind
+        pick, bounded = self.rng.random(), self.with_bounds(cols, source, source)
+        own = [c.text if source == kind else f"({c.text})::{kind}" for c in bounded if c.type == source]
+        if pick < 0.35:
             return self.rng.choice(own)
         if pick < 0.7:
-            other = self.typed.literal(kind) if self.chance(0.5) else self.rng.choice(own)
+            other = self.typed.end(kind) if self.chance(0.5) else self.rng.choice(own)
             return f"({self.rng.choice(own)} {self.rng.choice('+-*/')} {other})"
         return self.typed.of(kind, bounded, self.rng.choice((1, 1, 2))) if pick < 0.9 else self.value(kind, cols)
 
@@ -147,7 +151,7 @@ class Values:
         self.kind = kind
         with self.at(f"{place} {kind}"):
             if kind in ("count value", "count distinct"):
-                of = self.rng.choice([c.type for c in cols] if self.simple else (*NUMBERS, *self.typed.reachable(cols)))
+                of = self.typed.one_of(cols).type if self.simple else self.rng.choice((*NUMBERS, *self.typed.reachable(cols)))
                 value = self.value(of, cols) if self.chance(0.6) else self.summand(self.rng.choice(NUMBERS), cols)
                 return self._filtered(Agg("count", value, kind == "count distinct"), "int8", cols)
             if kind in ("extreme", "span"):
@@ -165,7 +169,7 @@ class Values:
         if not trusted or (place == "release" and not self.plain and self.chance(0.95)):
             return None
         if kind == "span":
-            time = self.rng.choice(trusted).text
+            time = self.typed.one_of(trusted).text
             return Agg("count"), Column(f"extract(epoch FROM max({time}) - min({time}))", "numeric")
         if self.chance(0.6 if place == "group" else 0.05):
             return None
@@ -180,9 +184,9 @@ class Values:
             4 if c.types[0] == "numeric" else 1))
         self.typed.used.append((call.name + call.types[0], place))
         if kind == "quantile":
-            fraction = self.rng.choice(("0.5", "0.5", "0.25", "0.9", "0", "1"))
+            fraction = self.rng.choice(("0.5", "0.25", "0.1", "0.9", "0", "1"))
             return self._filtered(Agg(call.name, self.summand("numeric", cols), fraction=fraction), "numeric", cols)
-        of = self.rng.choice(("numeric", "numeric", "numeric", "int4")) if self.simple else call.types[0]
+        of = self.rng.choice(("numeric", "numeric", "numeric", "int4", "int8", "float8")) if self.simple else call.types[0]
         value = self.summand(of, cols) if of in NUMBERS else self.value(of, cols)
         return self._filtered(Agg(call.name, value), of if kind == "extreme" else call.result, cols)
 
@@ -197,12 +201,14 @@ class Values:
         trusted = [c for c in cols if c.trusted]
         if not trusted:
             return None
-        if self.chance(0.5 if self.simple else 0.4):
+        if self.chance(0.4):
             column = self.rng.choice(trusted)
             return column.text, column.type
         if self.chance(0.8 if self.simple else 0.4) and any(c.text.endswith("chunk") for c in trusted):
             chunk = next(c.text for c in trusted if c.text.endswith("chunk"))
-            bins = (f"date_trunc('second', {chunk})", f"date_bin('2 seconds', {chunk}, '2026-03-01 06:00+00')")
+            bins = (f"date_trunc('second', {chunk})", f"date_bin('2 seconds', {chunk}, '2026-03-01 06:00+00')",
+                    f"CASE WHEN {chunk} {self.rng.choice('<>')} '2026-03-01 06:00:01+00' THEN "
+                    f"{self.typed.end('timestamptz')} ELSE {chunk} END")
             return self.rng.choice(bins), "timestamptz"
         kind = self.rng.choice([t for t in _BINS if t in self.typed.reachable(trusted, True)])
         with self.at("bin"):
@@ -211,7 +217,7 @@ class Values:
     @production("column")
     def computed(self, cols: Sequence[Column], place: str) -> tuple[str, str, bool]:
         """An expression, its type, and whether it is trusted."""
-        if any(c.trusted for c in cols) and self.chance(0.2):
+        if any(c.trusted for c in cols) and self.chance(0.3):
             found = self.bin(cols)
             assert found is not None
             return *found, True
@@ -231,9 +237,9 @@ class Values:
         for column in drawn:
             if self.chance(0.15):
                 text, kind, _ = self.computed((*drawn, *keys), "of aggregates")
-                made.append((text, Column(self.name("n"), kind)))
+                made.append((text, Column(self.name("n"), kind, made=True)))
             else:
-                made.append((column.text, Column(self.name("n"), column.type)))
+                made.append((column.text, Column(self.name("n"), column.type, made=True)))
         self._having = ""
         if self.chance(0.3):
             more = self.aggregate(cols, "group")[1]
