@@ -50,7 +50,7 @@ _ROUNDS = 40
 #: who has come so near a claim is followed so much longer
 _NEAR, _LONGER = 0.9, 3
 #: of so many statements it is known which way they take through the calculus, which takes longer than to judge them
-_WALKED = 0.3
+_WALKED = 0.2
 
 #: productions that change what a statement is more than others do
 _OFTEN = {"relation": 4, "aggregate": 4, "condition": 2, "value": 2}
@@ -132,7 +132,7 @@ class Discovery(Searcher):
         forms = {"all", *query.forms}
         self.tally.drawn.update(forms)
         try:
-            found = self.stand.explain(query.claimed)
+            found = self.explained(query)
         except psycopg.Error as error:
             if error.sqlstate not in ("PV001", "PV002") and (error.sqlstate or "")[:2] not in ("22", "42", "0A"):
                 self.failed(error, query.claimed)
@@ -146,6 +146,9 @@ class Discovery(Searcher):
         self.tally.accepted.update(forms)
         self.met |= set(_identities(found.request["select"])) | {call for call, _ in self.levels.typed.used if call in self._inlined}
         return found
+
+    def explained(self, query: Query) -> Claim:
+        return self.stand.explain(query.claimed)
 
     def candidates(self) -> Iterator[dict[str, Any]]:
         """The levels of the last statement that may be the release, outermost first, as they came from the library."""

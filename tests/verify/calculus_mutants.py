@@ -27,7 +27,7 @@ from .calculus_mechanisms import Answer, Part
 from .calculus_paths import Way
 from .calculus_search import Finding
 from .calculus_stand import Stand, own_postgres
-from .calculus_versions import Version, differing, made
+from .calculus_versions import Version, beside, made
 from .calculus_world import TABLES, Pair
 
 __all__ = ["ALL", "Hunt", "main"]
@@ -70,6 +70,7 @@ class Hunt(Discovery):
         self._versions = {mutant.name: Version(mutant) for mutant in mutants}
         self._right: Claim | None = None
         self._refused = False
+        self._beside = set[str](), set[str]()
         self._changes: dict[Any, tuple[Answer, Answer, Fraction]] = {}
         self.standing = {mutant.name: Standing() for mutant in mutants}
 
@@ -92,14 +93,23 @@ class Hunt(Discovery):
                 found.append((mutant, other))
         return found
 
+    def explained(self, query: Query) -> Claim:
+        """Every version is asked beside the calculus, in the one judgement that there is."""
+        with beside([version for version in self._open_versions if version.comparable]) as self._beside:
+            return super().explained(query)
+
+    @property
+    def _open_versions(self) -> list[Version]:
+        return [self._versions[mutant.name] for mutant in self.open]
+
     def _elsewhere(self, mutant: Mutant, query: Query) -> bool:
         """Whether this version does something else after the judgement."""
         return mutant.everywhere or (self._versions[mutant.name].changes_rows and any(TABLES[table].bounded for table in query.tables))
 
     def _asked(self, query: Query) -> list[Mutant]:
         """Versions that may claim otherwise of this statement, or do something else."""
-        versions = [self._versions[mutant.name] for mutant in self.open]
-        asked, other = differing([version for version in versions if version.comparable], self._again)
+        versions = self._open_versions
+        asked, other = self._beside
         answered = Way(code={answers.__code__ for answers in self.stand.engine.room.answering()}).places()
         called = None if self.way.code is None else self.way.places() | answered
         for version in versions:
