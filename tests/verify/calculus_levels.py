@@ -16,6 +16,10 @@ from .statements_literals import LITERALS
 
 __all__ = ["Levels"]
 
+#: what a statement is made of: joins, lists and scans alone; operators over bare columns; expressions over little; or all of it
+_STYLES = ("shape", "operators", "operators", "value", "both")
+_DEPTHS = {"operators": (0, 1, 1, 1, 1, 2, 2), "value": (0, 0, 1, 1), "both": (0, 1, 1, 2, 2, 2, 3)}
+
 
 class Levels(Pairings):
     """Draws whole statements."""
@@ -28,10 +32,13 @@ class Levels(Pairings):
     def release(self) -> Query:
         """A whole statement."""
         self.numbered, self.ctes, self.typed.used, self.typed.place, self.above = 0, [], [], "release", "release"
-        if self.chance(0.25):
+        style = self.rng.choice(_STYLES)
+        if style == "shape":
             return self.shape()
-        self.typed.simple = self.chance(0.7)
-        below = self.relation(self.rng.choice((0, 1, 1, 1, 1, 2, 2) if self.simple else (0, 1, 1, 2, 2, 2, 3)))
+        self.typed.simple = style != "both"
+        below = self.relation(self.rng.choice(_DEPTHS[style]))
+        if style == "value":
+            return self.of_values(below)
         self.plain, self.below = below.sql.startswith("@"), f"{below.top} {below.made}"
         keys, conditions, forms = list[str](), list[str](), set(below.forms)
         cols: Sequence[Column] = below.cols
@@ -58,6 +65,14 @@ class Levels(Pairings):
             forms.add("argmax")
         head = f"WITH {', '.join(self.ctes)} " if self.ctes else ""
         return Query(head, tuple(dict.fromkeys(keys)), aggs, body + where, frozenset(forms), 0, argmax)
+
+    def of_values(self, below: Level) -> Query:
+        """One aggregate of an expression over little: what is known of a value is all that its noise is made for."""
+        self.typed.simple, self.below = False, f"{below.top} {below.made}"
+        found = self.bin(below.cols) if self.chance(0.15) else None
+        agg = self.aggregate(below.cols, "release")[0]
+        head = f"WITH {', '.join(self.ctes)} " if self.ctes else ""
+        return Query(head, (found[0],) if found else (), (agg,), f"FROM {self.source(below, 'q')}", below.forms | {"value"}, 0)
 
     @production("shape")
     def shape(self) -> Query:

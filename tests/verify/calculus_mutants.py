@@ -33,7 +33,7 @@ from .calculus_world import TABLES, Pair
 __all__ = ["ALL", "Hunt", "main"]
 
 #: pairs of a statement of which all versions claim the same; and rounds without coming nearer, of one of which some claim otherwise
-_FIRST_IF_ALIKE, _ROUNDS_IF_OTHERWISE = 6, 4
+_FIRST_IF_ALIKE, _ROUNDS_IF_OTHERWISE = 6, 6
 
 ALL: Sequence[Mutant] = (*MUTANTS, *(Mutant(f"{w.rule}: {w.mistake}", w.make, rows=w.rows) for w in WEAKNESSES))
 
@@ -70,6 +70,8 @@ class Hunt(Discovery):
         self._versions = {mutant.name: Version(mutant) for mutant in mutants}
         self._right: Claim | None = None
         self._refused = False
+        #: of the statement that is looked at: how near what the calculus itself claims
+        self._nearest = 0.0
         self._beside = set[str](), set[str]()
         self._changes: dict[Any, tuple[Answer, Answer, Fraction]] = {}
         self.standing = {mutant.name: Standing() for mutant in mutants}
@@ -122,6 +124,7 @@ class Hunt(Discovery):
 
     def look(self, query: Query, claim: Claim, rounds: int) -> tuple[Finding | None, float]:
         """Where no version claims otherwise, none can be found, and little is looked at."""
+        self._nearest = 0.0
         return super().look(query, claim, _ROUNDS_IF_OTHERWISE if self._claims else 0)
 
     @property
@@ -129,7 +132,8 @@ class Hunt(Discovery):
         return super().first if self._claims else _FIRST_IF_ALIKE
 
     def enough(self, ratio: float) -> bool:
-        return not self._claims or (not self._refused and super().enough(ratio))
+        """What has come as near as the calculus allows will mostly not go beyond what another version does."""
+        return not self._claims or (not self._refused and super().enough(self._nearest))
 
     def _judged(self, bodies: Sequence[dict[str, Any]]) -> Claim | None:
         """What the calculus, or the version that is in its place, claims of the outermost level that it accepts."""
@@ -149,6 +153,7 @@ class Hunt(Discovery):
         answers = self.both(query, claim, pairs)
         right = self.compared(query, claim, pairs, answers)
         ratios, known = [ratio for _, ratio in right], {claim.inner.query: answers}
+        self._nearest = max(self._nearest, *ratios)
         for mutant, other in list(self._claims):
             version, standing = self._versions[mutant.name], self.standing[mutant.name]
             with made(mutant) if version.changes_rows or mutant.everywhere else nullcontext():

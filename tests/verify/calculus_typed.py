@@ -181,7 +181,7 @@ class Typed:
 
     def end(self, kind: str) -> str:
         """Of a type, more often than literals are."""
-        return self.rng.choice(_ENDS[kind]) if kind in _ENDS and self.chance(0.25) else self.literal(kind)
+        return self.rng.choice(_ENDS[kind]) if kind in _ENDS and self.chance(0.15 if self.simple else 0.4) else self.literal(kind)
 
     @production("literal")
     def literal(self, kind: str) -> str:

@@ -117,7 +117,7 @@ class Values:
         if any(c.made and c.type in NUMBERS for c in cols) and self.chance(0.25):  # as an aggregate of groups, it may have bounds
             column = self.rng.choice([c for c in cols if c.made and c.type in NUMBERS])
             return column.text if column.type == kind else f"({column.text})::{kind}"
-        if kind == "numeric" and self.chance(0.8 if self.simple else 0.6):
+        if kind == "numeric" and self.chance(0.8 if self.simple else 0.4):
             return self.typed.range(self.value("float8", cols))
         source = self.rng.choice(NUMBERS) if self.chance(0.25) else kind
         pick, bounded = self.rng.random(), self.with_bounds(cols, source, source)
