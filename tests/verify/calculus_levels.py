@@ -17,7 +17,7 @@ from .statements_literals import LITERALS
 __all__ = ["Levels"]
 
 #: what a statement is made of: joins, lists and scans alone; operators over bare columns; expressions over little; or all of it
-_STYLES = ("shape", "operators", "operators", "value", "both")
+_STYLES = ("shape", "shape", "operators", "operators", "value", "value", "both")
 _DEPTHS = {"operators": (0, 1, 1, 1, 1, 2, 2), "value": (0, 0, 1, 1), "both": (0, 1, 1, 2, 2, 2, 3)}
 
 
@@ -35,7 +35,7 @@ class Levels(Pairings):
         style = self.rng.choice(_STYLES)
         if style == "shape":
             return self.shape()
-        self.typed.simple = style != "both"
+        self.typed.simple, self.padded = style != "both", 0.5 if style == "value" else 0.3
         below = self.relation(self.rng.choice(_DEPTHS[style]))
         if style == "value":
             return self.of_values(below)
@@ -44,7 +44,7 @@ class Levels(Pairings):
         cols: Sequence[Column] = below.cols
         body = f"FROM {self.source(below, 'q')}"
         kind = self.seldom((*("none",) * 8, "bin", "bin", "list", "list", "type", "listed"), f"keys over {below.top}")
-        if any(c.declared and c.type == "text" for c in cols) and self.chance(0.25):
+        if any(c.declared and c.type == "text" for c in cols) and self.chance(0.4):
             kind = "type"
         if kind == "bin" or self.chance(0.1):
             found = self.bin(cols)
@@ -53,7 +53,7 @@ class Levels(Pairings):
             keys.append(self._declared(cols, conditions, kind))
         elif kind == "listed":
             cols, body, keys = self._listing(below)
-            found = self.bin(cols) if self.chance(0.4) else None
+            found = self.bin(cols) if self.chance(0.5) else None
             keys += [found[0]] if found else []
         forms.add(f"keys: {kind}")
         number = self.rng.choice((1,) * 9 + (2,) if self.simple else (1, 1, 1, 1, 2, 3))  # one alone may change by all that is allowed

@@ -34,7 +34,7 @@ class Operators(Values):
     """Draws relations."""
 
     def table(self) -> Level:
-        site = TABLES[self.rng.choice(_PADDED if self.chance(0.3) else _KINDS[self.rng.choice(sorted(_KINDS))])]
+        site = TABLES[self.rng.choice(_PADDED if self.chance(self.padded) else _KINDS[self.rng.choice(sorted(_KINDS))])]
         forms = {f"stride {'+' if site.step > site.size else '-' if site.step < site.size else '0'}",
                  *(form for form, there in (("pad", site.pad), ("mask", site.mask), ("regions", site.regions),
                                                     ("column options", site.bounded)) if there)}

@@ -39,7 +39,7 @@ _ENDS = {"float8": ("1e308::float8", "-1e308::float8", "5e-324::float8", "'NaN':
          "timestamptz": ("'infinity'::timestamptz", "'-infinity'::timestamptz", "NULL::timestamptz")}
 #: what statements say that people write to look at little
 _SMALL = {"text": tuple(map(repr, PLATES[:4])), **dict.fromkeys(NUMBERS, ("0", "1", "2", "5", "10"))}
-_LOWS, _HIGHS = ("0", "0", "0", "1", "2", "-3"), ("3", "5", "10", "30", "3.45678")
+_LOWS, _HIGHS = ("0", "0", "0", "1", "2", "-3"), ("3", "5", "10", "30", "3.45678", "0.12346")
 #: how a value of a type is had from a column of another
 _FROM: dict[str, tuple[tuple[str, str], ...]] = {
     "float8": (("int8", "({})::float8"), ("numeric", "({})::float8"), ("int4", "({})::float8"), ("text", "({})::float8")),

@@ -52,6 +52,8 @@ class Values:
         self.plain = True
         #: the operator for which a relation is drawn now, and that of the one of which aggregates are
         self.above, self.below = "release", "table"
+        #: the chance of a table whose number of rows is public
+        self.padded = 0.3
         #: what the last aggregate is
         self.kind = ""
         self._listed = {kind: [c for c in calls.aggregates if c.name in of] for kind, of in _AGGREGATES.items()}
@@ -148,6 +150,8 @@ class Values:
     def aggregate(self, cols: Sequence[Column], place: str) -> tuple[Agg, Column]:
         """Any listed aggregate, and the column that it makes."""
         kind = self.seldom(_RELEASED if place == "release" else _GROUPED, f"{place} over {self.below}")
+        if place == "group" and any(c.made and c.trusted and c.type == "timestamptz" for c in cols) and self.chance(0.3):
+            kind = self.rng.choice(("extreme", "span"))
         self.kind = kind
         with self.at(f"{place} {kind}"):
             if kind in ("count value", "count distinct"):
@@ -181,7 +185,7 @@ class Values:
         """Sums and the like, of numbers; extremes of anything."""
         pool = [c for c in self._listed[kind] if not self.simple or c.types[-1] in ("numeric", "anyelement", "float8")]
         call = self.rng.preferring(pool, lambda c: self.typed.met.weight((c.name + c.types[0], place)) * (
-            4 if c.types[0] == "numeric" else 1))
+            2 if c.types[0] == "numeric" else 1))
         self.typed.used.append((call.name + call.types[0], place))
         if kind == "quantile":
             fraction = self.rng.choice(("0.5", "0.25", "0.1", "0.9", "0", "1"))
@@ -196,12 +200,12 @@ class Values:
         return found, Column(found.sql(), type_)
 
     @production("bin")
-    def bin(self, cols: Sequence[Column]) -> tuple[str, str] | None:
-        """A public function of chunk or region, and its type."""
+    def bin(self, cols: Sequence[Column], bare: float = 0.4) -> tuple[str, str] | None:
+        """A public function of chunk or region, and its type. `bare`: the chance of such a column itself."""
         trusted = [c for c in cols if c.trusted]
         if not trusted:
             return None
-        if self.chance(0.4):
+        if self.chance(bare):
             column = self.rng.choice(trusted)
             return column.text, column.type
         if self.chance(0.8 if self.simple else 0.4) and any(c.text.endswith("chunk") for c in trusted):
@@ -218,7 +222,7 @@ class Values:
     def computed(self, cols: Sequence[Column], place: str) -> tuple[str, str, bool]:
         """An expression, its type, and whether it is trusted."""
         if any(c.trusted for c in cols) and self.chance(0.3):
-            found = self.bin(cols)
+            found = self.bin(cols, 0.1)
             assert found is not None
             return *found, True
         types = self.typed.reachable(cols)
