@@ -44,7 +44,7 @@ __all__ = ["Discovery", "main"]
 #: in the place of an answer that PostgreSQL could not be asked for: nothing is compared with it
 _UNSEEN: Answer = {}
 #: pairs of a statement at first, and of each further round from those that came nearest
-_FIRST, _ROUND = 12, 8
+_FIRST, _ROUND = 12, 12
 #: rounds at most
 _ROUNDS = 40
 #: who has come so near a claim is followed so much longer
@@ -95,7 +95,7 @@ class Discovery(Searcher):
             features = features_of(claim.plan.derivation, claim.request["select"], query.forms) | self.way.steps
             seldom = self.kept.note(features)
             try:
-                finding, nearest = self.look(query, claim, 4 if seldom else 3)
+                finding, nearest = self.look(query, claim, seldom)
             except psycopg.Error as error:
                 if not self.stand.engine.room.refuses(claim):
                     self.failed(error, query.claimed)
@@ -169,9 +169,9 @@ class Discovery(Searcher):
 
     # Neighbours
 
-    def look(self, query: Query, claim: Claim, rounds: int) -> tuple[Finding | None, float]:
+    def look(self, query: Query, claim: Claim, seldom: bool) -> tuple[Finding | None, float]:
         """Random neighbours, then some near those that changed most; and how near the claim that came."""
-        words, tables = Words.of(query.claimed), query.tables
+        words, tables, rounds = Words.of(query.claimed), query.tables, self.rounds(seldom)
         pairs = [fresh_pair(self.rng, tables, self.odd, words) for _ in range(self.first)]
         best: list[tuple[float, Pair]] = []
         before, idle = 0.0, 0
@@ -192,6 +192,10 @@ class Discovery(Searcher):
         for form in ("all", *query.forms):
             self.tally.tightest[form] = max(self.tally.tightest[form], best[0][0] if best else 0.0)
         return None, best[0][0] if best else 0.0
+
+    def rounds(self, seldom: bool) -> int:
+        """After so many that come no nearer, a statement is left."""
+        return 3 if seldom else 2
 
     @property
     def first(self) -> int:

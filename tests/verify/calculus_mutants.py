@@ -33,7 +33,7 @@ from .calculus_world import TABLES, Pair
 __all__ = ["ALL", "Hunt", "main"]
 
 #: pairs of a statement of which all versions claim the same; and rounds without coming nearer, of one of which some claim otherwise
-_FIRST_IF_ALIKE, _ROUNDS_IF_OTHERWISE = 6, 6
+_FIRST_IF_ALIKE, _ROUNDS_IF_OTHERWISE = 6, 4
 
 ALL: Sequence[Mutant] = (*MUTANTS, *(Mutant(f"{w.rule}: {w.mistake}", w.make, rows=w.rows) for w in WEAKNESSES))
 
@@ -122,10 +122,15 @@ class Hunt(Discovery):
             self.standing[name].asked += 1
         return [version.mutant for version in versions if version.mutant.name in other or self._elsewhere(version.mutant, query)]
 
-    def look(self, query: Query, claim: Claim, rounds: int) -> tuple[Finding | None, float]:
-        """Where no version claims otherwise, none can be found, and little is looked at."""
+    def look(self, query: Query, claim: Claim, seldom: bool) -> tuple[Finding | None, float]:
+        """Where no version claims otherwise, none can be found, and little is looked at: what is seldom, and some of the rest."""
         self._nearest = 0.0
-        return super().look(query, claim, _ROUNDS_IF_OTHERWISE if self._claims else 0)
+        if not self._claims and not seldom and self.rng.random() < 0.7:
+            return None, 0.0
+        return super().look(query, claim, seldom)
+
+    def rounds(self, seldom: bool) -> int:
+        return _ROUNDS_IF_OTHERWISE if self._claims else 0
 
     @property
     def first(self) -> int:

@@ -127,7 +127,7 @@ class Operators(Values):
 
     def combined(self, depth: int) -> Level:
         """UNION, INTERSECT, EXCEPT, with and without ALL, of relations with columns of the same types; or of numbers of several types,
-        which PostgreSQL converts."""
+        which PostgreSQL converts; or of what is computed from time."""
         word = self.seldom(("UNION ALL", "UNION ALL", "UNION", "INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL"), "set operation")
         sides = [self.relation(self.rng.randrange(depth)) for _ in range(2 if word != "UNION ALL" else self.rng.choice((2, 2, 3)))]
         if itself := self.chance(0.25):  # one relation, with other conditions or columns
@@ -135,12 +135,12 @@ class Operators(Values):
         shared = [t for t in dict.fromkeys(c.type for c in sides[0].cols) if all(side.of(t) for side in sides)]
         if not shared:
             sides, shared = [self.table() for _ in sides], ["text", "float8"]
-        types = [t for t in shared if self.chance(0.15 if self.simple else 0.35)] or [
+        types = [t for t in shared if self.chance(0.25 if self.simple else 0.35)] or [
             "text" if "text" in shared and self.chance(0.4) else self.rng.choice(shared)]
         literal, names = self.chance(0.25), [self.name("u") for _ in types]
         selects, trusted, declared, alike = list[str](), [True for _ in types], [False for _ in types], self.chance(0.6)
         picks: dict[str, Column] = {}
-        mixed, shown_types = self.chance(0.3), list(types)
+        mixed, timed, shown_types = self.chance(0.3), self.chance(0.5), list(types)
         for i, side in enumerate(sides):
             chosen = [picks[t] if alike and picks.get(t) in side.cols else self.rng.choice(side.of(t)) for t in types]
             picks = dict(zip(types, chosen, strict=True))
@@ -150,10 +150,13 @@ class Operators(Values):
                 kind = self.rng.choice(NUMBERS)
                 chosen[0], trusted[0] = Column(self.value(kind, side.cols), kind, False), False
                 shown_types[0] = min(shown_types[0], kind, key=NUMBERS.index)
+            for place, c in enumerate(chosen):
+                if c.trusted and timed and (found := self.bin(side.cols, 0.0)) is not None and found[1] == c.type:
+                    chosen[place] = replace(c, text=found[0])
             shown = [f"{c.text} AS {name}" for c, name in zip(chosen, names, strict=True)]
             shown += [f"'{'abc'[i]}' AS side"] if literal else []
             selects.append(f"SELECT {', '.join(shown)} FROM {self.source(side, 'q')}{self.where(side, 0.7 if itself else 0.2)}")
-        cols = tuple(Column(name, t, is_trusted, is_declared)
+        cols = tuple(Column(name, t, is_trusted, is_declared, made=timed and is_trusted)
                      for name, t, is_trusted, is_declared in zip(names, shown_types, trusted, declared, strict=True))
         return Level(f" {word} ".join(selects), (*cols, *((Column("side", "text", True),) if literal and word == "UNION ALL" else ())),
                      frozenset().union(*(s.forms for s in sides)) | {word.lower()})

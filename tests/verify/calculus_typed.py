@@ -27,19 +27,19 @@ NUMBERS = ("float8", "numeric", "int8", "int4")
 _TOLD = {("date_trunc", 0): FIELDS, ("extract", 0): FIELDS, ("date_part", 0): FIELDS, ("timezone", 0): ZONES, ("date_trunc", 2): ZONES,
          ("to_char", 1): FORMATS, ("like", 1): PATTERNS, ("notlike", 1): PATTERNS, ("~~", 1): PATTERNS, ("!~~", 1): PATTERNS}
 _WHOLE = ("0", "1", "2", "3", "-1", "5", "7", "9", "10", "11", "100")
-#: bounds of ranges: near zero and far from it, wide and narrow, and some that are on no coarser grid
-_NEAR = ("-100", "-7", "-5", "-3", "-1", "0", "0", "0", "0", "0.5", "1", "2", "5", "10", "30", "60", "2.34567")
+#: bounds of ranges: near zero and far from it, wide and narrow, and some half-way between points of a coarser grid
+_NEAR = ("-100", "-7", "-5", "-3", "-1", "0", "0", "0", "0", "0.5", "1", "2", "5", "10", "30", "60", "2.34565")
 _FAR = ("-1e18", "-1e15", "1e9", "1e15", "9e17")
 _WIDTHS = ("0", "0.5", "1", "2", "3", "10", "30", "250")
 #: the ends of types, and what is no number: where arithmetic and conversions have no result
 _ENDS = {"float8": ("1e308::float8", "-1e308::float8", "5e-324::float8", "'NaN'::float8", "'Infinity'::float8"),
-         "numeric": ("1e400::numeric", "1e-100::numeric", "'NaN'::numeric", "'Infinity'::numeric", "9e18::numeric"),
+         "numeric": ("1e100::numeric", "1e-100::numeric", "'NaN'::numeric", "'Infinity'::numeric", "9e18::numeric"),
          "int8": ("9223372036854775807", "'-9223372036854775808'::int8", "2147483648"),
          "int4": ("2147483647", "'-2147483648'::int4"),
          "timestamptz": ("'infinity'::timestamptz", "'-infinity'::timestamptz", "NULL::timestamptz")}
 #: what statements say that people write to look at little
 _SMALL = {"text": tuple(map(repr, PLATES[:4])), **dict.fromkeys(NUMBERS, ("0", "1", "2", "5", "10"))}
-_LOWS, _HIGHS = ("0", "0", "0", "1", "2", "-3"), ("3", "5", "10", "30", "3.45678", "0.12346")
+_LOWS, _HIGHS = ("0", "0", "0", "1", "2", "-3"), ("0.5", "1", "3", "5", "10", "30", "3.45675", "2.34565")
 #: how a value of a type is had from a column of another
 _FROM: dict[str, tuple[tuple[str, str], ...]] = {
     "float8": (("int8", "({})::float8"), ("numeric", "({})::float8"), ("int4", "({})::float8"), ("text", "({})::float8")),
@@ -149,7 +149,8 @@ class Typed:
     @production("bounds")
     def bounds(self) -> tuple[str, str]:
         if self.simple:
-            return self.rng.choice(_LOWS), self.rng.choice(_HIGHS)
+            low, high = sorted((self.rng.choice(_LOWS), self.rng.choice(_HIGHS)), key=float)
+            return low, high
         if self.chance(0.75):
             low, high = sorted((self.rng.choice(_NEAR), self.rng.choice(_NEAR)), key=float)
             return low, high

@@ -112,24 +112,29 @@ class Values:
 
     @production("summand")
     def summand(self, kind: str, cols: Sequence[Column]) -> str:
-        """What is added up: with a range, mostly, where its type is that of a range; or made of bounded values."""
+        """What is added up: something with bounds, as it is or converted, or what is computed of it; most simply a range."""
         declared = [c.text for c in cols if c.declared and c.type in NUMBERS]
-        if declared and self.chance(0.6):
+        if declared and self.chance(0.6 if self.simple else 0.3):
             return self.rng.choice(declared)
-        if any(c.made and c.type in NUMBERS for c in cols) and self.chance(0.25):  # as an aggregate of groups, it may have bounds
-            column = self.rng.choice([c for c in cols if c.made and c.type in NUMBERS])
-            return column.text if column.type == kind else f"({column.text})::{kind}"
-        if kind == "numeric" and self.chance(0.8 if self.simple else 0.4):
+        made = [c for c in cols if c.made and c.type in NUMBERS]  # as an aggregate of groups it may have bounds
+        form = self.rng.choice((*(("range",) * (8 if self.simple else 2) if kind == "numeric" else ()), *(("made",) * 2 if made else ()),
+                                "bounded", "converted", "arithmetic", "arithmetic", "expression"))
+        if form == "range":
             return self.typed.range(self.value("float8", cols))
-        source = self.rng.choice(NUMBERS) if self.chance(0.25) else kind
-        pick, bounded = self.rng.random(), self.with_bounds(cols, source, source)
-        own = [c.text if source == kind else f"({c.text})::{kind}" for c in bounded if c.type == source]
-        if pick < 0.35:
+        if form == "made":
+            column = self.rng.choice(made)
+            return column.text if column.type == kind else f"({column.text})::{kind}"
+        source = self.rng.choice([t for t in NUMBERS if t != kind]) if form == "converted" else kind
+        bounded = self.with_bounds(cols, source, source)
+        own = [c.text for c in bounded if c.type == source]
+        if form == "converted":
+            return f"({self.rng.choice(own)})::{kind}"
+        if form == "bounded":
             return self.rng.choice(own)
-        if pick < 0.7:
+        if form == "arithmetic":
             other = self.typed.end(kind) if self.chance(0.5) else self.rng.choice(own)
             return f"({self.rng.choice(own)} {self.rng.choice('+-*/')} {other})"
-        return self.typed.of(kind, bounded, self.rng.choice((1, 1, 2))) if pick < 0.9 else self.value(kind, cols)
+        return self.typed.of(kind, bounded, self.rng.choice((1, 1, 2)))
 
     @production("condition")
     def condition(self, cols: Sequence[Column], place: str) -> str:
@@ -156,7 +161,7 @@ class Values:
         with self.at(f"{place} {kind}"):
             if kind in ("count value", "count distinct"):
                 of = self.typed.one_of(cols).type if self.simple else self.rng.choice((*NUMBERS, *self.typed.reachable(cols)))
-                value = self.value(of, cols) if self.chance(0.6) else self.summand(self.rng.choice(NUMBERS), cols)
+                value = self.value(of, cols) if self.chance(0.6 if self.simple else 0.4) else self.summand(self.rng.choice(NUMBERS), cols)
                 return self._filtered(Agg("count", value, kind == "count distinct"), "int8", cols)
             if kind in ("extreme", "span"):
                 found = self._of_time(cols, place, kind)
