@@ -130,7 +130,9 @@ class Hunt(Discovery):
         return super().look(query, claim, seldom)
 
     def rounds(self, seldom: bool) -> int:
-        return _ROUNDS_IF_OTHERWISE if self._claims else 0
+        """More for a version that was missed before."""
+        missed = max((self.standing[mutant.name].otherwise for mutant, _ in self._claims), default=0)
+        return min(missed, _ROUNDS_IF_OTHERWISE)
 
     @property
     def first(self) -> int:

@@ -1,4 +1,4 @@
-"""Small statements in which little stands but joins, look-ups, lists and scans: which over which, by which key, with which condition.
+"""Small statements in which little stands but joins, look-ups, lists, scans and times: which over which, by which key, on what condition.
 
 Where every column and constant is drawn from everything there is, few statements are left whose answer an event changes by all that it may.
 These have tables below, few keys, and conditions that rows meet.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .calculus_grammar import Agg, Query
 from .calculus_tape import Tape
+from .calculus_times import Times
 from .calculus_world import PLATES, TABLES
 
 __all__ = ["Shapes"]
@@ -19,16 +20,18 @@ class Shapes:
     """Draws such statements from a tape."""
 
     def __init__(self, rng: Tape) -> None:
-        self.rng = rng
+        self.rng, self.times = rng, Times(rng)
 
     def chance(self, p: float) -> bool:
         return self.rng.random() < p
 
     def draw(self) -> Query:
-        name = self.rng.choice(("joined", "joined", "listed", "listed", "looked_up", "looked_up", "scans", "groups"))
-        keys, aggs, body = {"joined": self.joined, "listed": self.listed, "looked_up": self.looked_up, "scans": self.scans,
-                            "groups": self.groups}[name]()
-        return Query("", keys, (aggs,), body, frozenset({f"shape: {name}"}), 0)
+        name = self.rng.choice(("joined", "joined", "listed", "listed", "looked_up", "looked_up", "times", "times", "scans", "groups"))
+        keys, agg, body = {"joined": self.joined, "listed": self.listed, "looked_up": self.looked_up, "times": self.times.draw,
+                           "scans": self.scans, "groups": self.groups}[name]()
+        # rows of keys without a match have no cell, and are in no answer
+        forms = {f"shape: {name}", *({"keys: listed"} if len(keys) > 1 else ())}
+        return Query("", keys, (agg,), body, frozenset(forms), 0)
 
     def table(self) -> str:
         return f"@{self.rng.choice(sorted(TABLES))}@"
