@@ -1,8 +1,9 @@
 """Whether the search discovers: each fault that the calculus once had, and each weakened rule, without a hint.
 
-One search is made for all of them. It draws statements and neighbours as it does for the calculus as it is; every statement is judged by
-each faulty version too, and what changes is compared with what that version claims. Nothing in the statements and neighbours that are
-drawn depends on where versions differ, but that what a faulty version alone accepts is looked at too, as it would be if it were in force.
+One search is made for all of them. It draws statements as it does for the calculus as it is; every statement is judged by each faulty
+version too, and what changes is compared with what that version claims. Which statements are drawn does not depend on where versions
+differ. How many neighbours are looked at does: most where some version claims otherwise or alone accepts, near to what it claims, as would
+be followed if it were in force; few where all claim the same, for there none can be found.
 """
 
 from __future__ import annotations
