@@ -35,6 +35,8 @@ __all__ = ["ALL", "Hunt", "main"]
 
 #: pairs of a statement of which all versions claim the same; and rounds without coming nearer, of one of which some claim otherwise
 _FIRST_IF_ALIKE, _ROUNDS_IF_OTHERWISE = 6, 4
+#: statements of which a version claims otherwise that are enough
+_MANY = 25
 
 ALL: Sequence[Mutant] = (*MUTANTS, *(Mutant(f"{w.rule}: {w.mistake}", w.make, rows=w.rows) for w in WEAKNESSES))
 
@@ -131,9 +133,9 @@ class Hunt(Discovery):
         return super().look(query, claim, seldom)
 
     def rounds(self, seldom: bool) -> int:
-        """More for a version that was missed before."""
-        missed = max((self.standing[mutant.name].otherwise for mutant, _ in self._claims), default=0)
-        return min(missed, _ROUNDS_IF_OTHERWISE)
+        """More for a version that was missed before, but for one that claims otherwise of many statements: there the next is worth more."""
+        counts = [self.standing[mutant.name].otherwise for mutant, _ in self._claims]
+        return max((1 if count > _MANY else min(count, _ROUNDS_IF_OTHERWISE) for count in counts), default=0)
 
     @property
     def first(self) -> int:
