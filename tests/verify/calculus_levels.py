@@ -9,7 +9,7 @@ from .calculus_pairings import Pairings
 from .calculus_shapes import Shapes
 from .calculus_tape import Tape, production
 from .calculus_typed import NUMBERS, Column
-from .calculus_values import KEYS, Level
+from .calculus_values import KEYS, OF_VALUES, Level
 from .calculus_world import PLATES
 from .statements_calls import Calls
 from .statements_literals import LITERALS
@@ -18,7 +18,7 @@ __all__ = ["Levels"]
 
 #: what a statement is made of: joins, lists and scans alone; operators over bare columns; expressions over little; or all of it
 _STYLES = ("shape", "shape", "operators", "operators", "value", "value", "both")
-_DEPTHS = {"operators": (0, 1, 1, 1, 1, 2, 2), "value": (0, 0, 1, 1), "both": (0, 1, 1, 2, 2, 2, 3)}
+_DEPTHS = {"operators": (0, 1, 1, 1, 1, 2, 2), "value": (0, 0, 0, 1), "both": (0, 1, 1, 2, 2, 2, 3)}
 
 
 class Levels(Pairings):
@@ -35,7 +35,7 @@ class Levels(Pairings):
         style = self.rng.choice(_STYLES)
         if style == "shape":
             return self.shape()
-        self.typed.simple, self.padded = style != "both", 0.5 if style == "value" else 0.3
+        self.typed.simple, self.padded = style != "both", 0.7 if style == "value" else 0.3
         below = self.relation(self.rng.choice(_DEPTHS[style]))
         if style == "value":
             return self.of_values(below)
@@ -70,7 +70,7 @@ class Levels(Pairings):
         """One aggregate of an expression over little: what is known of a value is all that its noise is made for."""
         self.typed.simple, self.below = False, f"{below.top} {below.made}"
         found = self.bin(below.cols) if self.chance(0.15) else None
-        agg = self.aggregate(below.cols, "release")[0]
+        agg = self.aggregate(below.cols, "release", OF_VALUES)[0]
         head = f"WITH {', '.join(self.ctes)} " if self.ctes else ""
         return Query(head, (found[0],) if found else (), (agg,), f"FROM {self.source(below, 'q')}", below.forms | {"value"}, 0)
 

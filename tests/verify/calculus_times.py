@@ -13,6 +13,9 @@ __all__ = ["Times"]
 
 _ENDS = ("'infinity'::timestamptz", "'-infinity'::timestamptz", "NULL::timestamptz", "'2026-03-01 06:00+00'::timestamptz")
 
+#: what has no value somewhere
+_PARTIAL = ("1 / ({})", "sqrt(({})::float8)", "ln(({})::float8)")
+
 #: keys, what is aggregated, and the rest from FROM on
 Parts = tuple[tuple[str, ...], Agg, str]
 
@@ -61,9 +64,11 @@ class Times:
 
     def cells(self) -> Parts:
         """Of listed keys, at each time."""
+        second = f"extract(second FROM q.chunk) - {self.rng.choice((0, 1, 2))}"
+        cell = self.rng.choice((self.moment("q.chunk"), *(form.format(second) for form in _PARTIAL)))
         keys = ", ".join(f"({plate!r})" for plate in self.rng.sample(list(PLATES), 4))
         shown = self.rng.choice((Agg("count"), Agg("count", "q.v"), Agg("sum", "range(q.v, 0, 3)")))
-        return (self.moment("q.chunk"), "k.key"), shown, f"FROM (VALUES {keys}) AS k(key) LEFT JOIN {self.table()} q ON q.plate = k.key"
+        return (cell, "k.key"), shown, f"FROM (VALUES {keys}) AS k(key) LEFT JOIN {self.table()} q ON q.plate = k.key"
 
     def there(self) -> Parts:
         """Which times there are."""

@@ -11,7 +11,7 @@ from .calculus_tape import Tape, production
 from .calculus_typed import NUMBERS, Column, Typed
 from .statements_calls import Calls
 
-__all__ = ["KEYS", "Level", "Values"]
+__all__ = ["KEYS", "OF_VALUES", "Level", "Values"]
 
 #: types that rows are grouped and joined by
 KEYS = ("text", "anyenum", "boolean", "int8", "int4", "numeric", "float8")
@@ -20,6 +20,8 @@ _BINS = ("timestamptz", "text", "numeric", "date", "float8", "boolean", "int4", 
 _AGGREGATES = {"sum": ("sum",), "average": ("avg",), "extreme": ("min", "max"), "quantile": ("percentile_cont", "percentile_disc"),
                "variance": ("variance", "var_pop", "var_samp", "stddev", "stddev_pop", "stddev_samp")}
 _RELEASED = ("count", "count value", "count value", "count distinct", "sum", "sum", "average", "variance", "quantile", "extreme")
+#: those that are of a value, and of the rows that have one
+OF_VALUES = ("count value", "count value", "count distinct", "sum", "sum", "average", "variance", "quantile")
 _GROUPED = ("count", "count value", "count distinct", "sum", "sum", "average", "variance", "extreme", "extreme", "span")
 
 
@@ -118,7 +120,7 @@ class Values:
             return self.rng.choice(declared)
         made = [c for c in cols if c.made and c.type in NUMBERS]  # as an aggregate of groups it may have bounds
         form = self.rng.choice((*(("range",) * (8 if self.simple else 2) if kind == "numeric" else ()), *(("made",) * 2 if made else ()),
-                                "bounded", "converted", "arithmetic", "arithmetic", "expression"))
+                                "bounded", "converted", "converted", "arithmetic", "arithmetic", "expression"))
         if form == "range":
             return self.typed.range(self.value("float8", cols))
         if form == "made":
@@ -152,9 +154,9 @@ class Values:
         return f" WHERE {' AND '.join(f'({c})' for c in found)}" if found else ""
 
     @production("aggregate")
-    def aggregate(self, cols: Sequence[Column], place: str) -> tuple[Agg, Column]:
-        """Any listed aggregate, and the column that it makes."""
-        kind = self.seldom(_RELEASED if place == "release" else _GROUPED, f"{place} over {self.below}")
+    def aggregate(self, cols: Sequence[Column], place: str, kinds: Sequence[str] = ()) -> tuple[Agg, Column]:
+        """Any listed aggregate, or one of some kinds, and the column that it makes."""
+        kind = self.seldom(kinds or (_RELEASED if place == "release" else _GROUPED), f"{place} over {self.below}")
         if place == "group" and any(c.made and c.trusted and c.type == "timestamptz" for c in cols) and self.chance(0.3):
             kind = self.rng.choice(("extreme", "span"))
         self.kind = kind
