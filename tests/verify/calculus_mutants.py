@@ -135,7 +135,7 @@ class Hunt(Discovery):
     def rounds(self, seldom: bool) -> int:
         """More for a version that was missed before, but for one that claims otherwise of many statements: there the next is worth more."""
         counts = [self.standing[mutant.name].otherwise for mutant, _ in self._claims]
-        return max((1 if count > _MANY else min(count, _ROUNDS_IF_OTHERWISE) for count in counts), default=0)
+        return max((2 if count > _MANY else min(count, _ROUNDS_IF_OTHERWISE) for count in counts), default=0)
 
     @property
     def first(self) -> int:
