@@ -77,8 +77,8 @@ def _whole_division(patch: pytest.MonkeyPatch) -> None:
 
 
 def _sums_of_groups(patch: pytest.MonkeyPatch) -> None:
-    """A sum of a group has the bounds of its rows, and a cast to float8 keeps them, and the grid, whatever it rounds."""
-    right = inner_aggregates.describe
+    """A sum of a group has the bounds of its rows, a cast to float8 keeps them, and nothing is rounded when it is collected."""
+    right, right_change = inner_aggregates.describe, sum_rule._changed_by
 
     def describe(agg: Any, below: Any, scope: Any, monotone: bool) -> Facts:
         found = right(agg, below, scope, monotone)
@@ -93,7 +93,11 @@ def _sums_of_groups(patch: pytest.MonkeyPatch) -> None:
             return replace(judge.facts(expr.args[0]), type=expr.type)
         return found
 
+    def changed_by(clamp: Any, *rest: Any) -> Fraction:
+        return right_change(replace(clamp, collect=None), *rest)
+
     patch.setattr(inner_aggregates, "describe", describe)
+    patch.setattr(sum_rule, "_changed_by", changed_by)
     _facts(cast)(patch)
 
 

@@ -38,6 +38,11 @@ FOUND = {
     "rows of NULLs of listed keys in a cell that is NULL":
         Query("", ("1 / (extract(second FROM q.chunk) - 2)", "k.key"), (Agg("count", "q.plate"),),
               "FROM (VALUES ('A'), ('B'), ('C'), ('D')) AS k(key) LEFT JOIN @n1@ q ON q.plate = k.key", frozenset({"keys: listed"}), 0),
+    "rows of NULLs of listed keys where no cell is left":
+        Query("", ("k.key", "q.b"), (Agg("count"),),
+              "FROM (VALUES ('A'), ('B')) AS k(key) LEFT JOIN (SELECT plate, date_trunc('second', chunk) AS b, count(*) AS n FROM @n1@ q "
+              "GROUP BY 1, 2 HAVING date_trunc('second', chunk) < '2020-01-01 00:00+00') q ON q.plate = k.key",
+              frozenset({"keys: listed"}), 1),
     "an argmax by a column that groups may change":
         Query("", ("k",), (Agg("count"),), "FROM (SELECT plate, max(v) > 5 AS k FROM @n1@ q GROUP BY plate) q", frozenset(), 1, True),
 }

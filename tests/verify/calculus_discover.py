@@ -31,12 +31,12 @@ from .calculus_claims import Claim
 from .calculus_grammar import Query
 from .calculus_kept import Kept, features_of
 from .calculus_levels import Levels
-from .calculus_mechanisms import Answer, collected, parts
+from .calculus_mechanisms import Answer, collected
 from .calculus_paths import Way, walk
-from .calculus_search import Finding, Searcher, Tally, costs_of
+from .calculus_search import Finding, Searcher, Tally
 from .calculus_stand import NotOneRelease, Stand, own_postgres
 from .calculus_tape import Part, Recording, Tape
-from .calculus_world import CAMERAS, Pair, Words, World, fresh_pair, mutated
+from .calculus_world import Pair, Words, World, fresh_pair, mutated
 from .statements_calls import read_calls
 
 __all__ = ["Discovery", "main"]
@@ -44,10 +44,13 @@ __all__ = ["Discovery", "main"]
 #: in the place of an answer that PostgreSQL could not be asked for: nothing is compared with it
 _UNSEEN: Answer = {}
 #: pairs of a statement at first, and of each further round from those that came nearest
-_FIRST, _ROUND = 12, 8
+_FIRST, _ROUND = 12, 12
 #: rounds at most
-_ROUNDS = 14
-
+_ROUNDS = 40
+#: who has come so near a claim is followed so much longer
+_NEAR, _LONGER = 0.9, 3
+#: of so many statements it is known which way they take through the calculus, which takes longer than to judge them
+_WALKED = 0.2
 
 #: productions that change what a statement is more than others do
 _OFTEN = {"relation": 4, "aggregate": 4, "condition": 2, "value": 2}
@@ -92,7 +95,7 @@ class Discovery(Searcher):
             features = features_of(claim.plan.derivation, claim.request["select"], query.forms) | self.way.steps
             seldom = self.kept.note(features)
             try:
-                finding, nearest = self.look(query, claim, 3 if seldom else 2)
+                finding, nearest = self.look(query, claim, seldom)
             except psycopg.Error as error:
                 if not self.stand.engine.room.refuses(claim):
                     self.failed(error, query.claimed)
@@ -129,7 +132,7 @@ class Discovery(Searcher):
         forms = {"all", *query.forms}
         self.tally.drawn.update(forms)
         try:
-            found = self.stand.explain(query.claimed)
+            found = self.explained(query)
         except psycopg.Error as error:
             if error.sqlstate not in ("PV001", "PV002") and (error.sqlstate or "")[:2] not in ("22", "42", "0A"):
                 self.failed(error, query.claimed)
@@ -139,10 +142,13 @@ class Discovery(Searcher):
             self.refused("(none, or several releases)")
             return None
         finally:
-            self.way = walk(self._again)
+            self.way = walk(self._again) if self.rng.random() < _WALKED else Way()
         self.tally.accepted.update(forms)
         self.met |= set(_identities(found.request["select"])) | {call for call, _ in self.levels.typed.used if call in self._inlined}
         return found
+
+    def explained(self, query: Query) -> Claim:
+        return self.stand.explain(query.claimed)
 
     def candidates(self) -> Iterator[dict[str, Any]]:
         """The levels of the last statement that may be the release, outermost first, as they came from the library."""
@@ -163,24 +169,22 @@ class Discovery(Searcher):
 
     # Neighbours
 
-    def look(self, query: Query, claim: Claim, rounds: int) -> tuple[Finding | None, float]:
+    def look(self, query: Query, claim: Claim, seldom: bool) -> tuple[Finding | None, float]:
         """Random neighbours, then some near those that changed most; and how near the claim that came."""
-        words, tables, noisy = Words.of(query.claimed), query.tables, parts(claim.plan)
-        costs = {camera: costs_of(claim.plan, camera) for camera in CAMERAS}
-        pairs = [fresh_pair(self.rng, tables, self.odd, words) for _ in range(_FIRST)]
+        words, tables, rounds = Words.of(query.claimed), query.tables, self.rounds(seldom)
+        pairs = [fresh_pair(self.rng, tables, self.odd, words) for _ in range(self.first)]
         best: list[tuple[float, Pair]] = []
-        before, patience = 0.0, rounds
+        before, idle = 0.0, 0
         for _ in range(_ROUNDS + 1):
-            for pair, (one, other) in zip(pairs, self.both(query, claim, pairs), strict=True):
-                self.tally.pairs += 1
-                finding, ratio = self._judge(query, claim, pair, one, other, noisy, costs[pair.camera])
+            self.tally.pairs += len(pairs)
+            for pair, (finding, ratio) in zip(pairs, self.rated(query, claim, pairs), strict=True):
                 if finding is not None:
                     return finding, 1.0
                 best.insert(0, (ratio, pair))  # of equals the newest: a plateau is crossed
             best = sorted(best, key=lambda item: -item[0])[:4]
-            patience = rounds if best[0][0] > before else patience - 1  # what comes nearer is followed
+            idle = 0 if best[0][0] > before else idle + 1  # what comes nearer is followed, and longer what has come near
             before = best[0][0]
-            if patience < 0 or not claim.plan.reads or self.enough(before) or (
+            if idle >= rounds * (_LONGER if before >= _NEAR else 1) or not claim.plan.reads or self.enough(before) or (
                     claim.plan.epsilon and not before and self.rng.random() < 0.8):
                 break  # what never changes is left early
             pairs = [mutated(self.rng, self.rng.choice(best)[1], tables, self.odd, words) if self.rng.random() < 0.8 else
@@ -188,6 +192,23 @@ class Discovery(Searcher):
         for form in ("all", *query.forms):
             self.tally.tightest[form] = max(self.tally.tightest[form], best[0][0] if best else 0.0)
         return None, best[0][0] if best else 0.0
+
+    def rounds(self, seldom: bool) -> int:
+        """After so many that come no nearer, a statement is left."""
+        return 3 if seldom else 2
+
+    @property
+    def first(self) -> int:
+        """Pairs of a statement before it is known how near they come."""
+        return _FIRST
+
+    def rated(self, query: Query, claim: Claim, pairs: Sequence[Pair]) -> list[tuple[Finding | None, float]]:
+        """Of each pair, whether the claim covers it, and how near it comes."""
+        return self.compared(query, claim, pairs, self.both(query, claim, pairs))
+
+    def compared(self, query: Query, claim: Claim, pairs: Sequence[Pair],
+                 answers: Sequence[tuple[Answer, Answer]]) -> list[tuple[Finding | None, float]]:
+        return [self._judge(query, claim, pair, one, other) for pair, (one, other) in zip(pairs, answers, strict=True)]
 
     def enough(self, ratio: float) -> bool:
         """Whether to leave a statement: who has come as near as a claim allows does not come nearer, mostly."""
@@ -214,11 +235,11 @@ class Discovery(Searcher):
     def evaluated(self, query: Query, claim: Claim, columns: Sequence[str], pairs: Sequence[Pair]) -> list[tuple[Answer, Answer]]:
         return self.both(query, claim, pairs)
 
-    def _judge(self, query: Query, claim: Claim, pair: Pair, one: Answer, other: Answer, *rest: Any) -> tuple[Finding | None, float]:
+    def _judge(self, query: Query, claim: Claim, pair: Pair, one: Answer, other: Answer) -> tuple[Finding | None, float]:
         """Also what a release would show: the same rows in the same order, and the same texts where there is no noise."""
         if one is _UNSEEN:
             return None, 0.0
-        found, ratio = super()._judge(query, claim, pair, one, other, *rest)
+        found, ratio = super()._judge(query, claim, pair, one, other)
         if found is None and one != other and claim.plan.argmax is None and all(o.public is None for o in claim.plan.outputs):
             try:
                 shown = [_shown(claim, answer) for answer in (one, other)]

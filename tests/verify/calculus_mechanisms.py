@@ -8,7 +8,7 @@ the rows where every chunk has some.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -30,6 +30,11 @@ class Noised:
     terms: tuple[tuple[int, Fraction], ...]
     scale: Fraction
 
+    @property
+    def measure(self) -> Hashable:
+        """What its change is a matter of, whatever the noise."""
+        return self.terms
+
 
 @dataclass(frozen=True)
 class Contest:
@@ -40,6 +45,10 @@ class Contest:
     candidates: tuple[tuple[Any, ...], ...]
     scale: Fraction
 
+    @property
+    def measure(self) -> Hashable:
+        return self.column, self.of, self.candidates
+
 
 @dataclass(frozen=True)
 class Ranked:
@@ -49,13 +58,26 @@ class Ranked:
     quantile: Quantile
     scale: Fraction
 
-    def scores(self, row: tuple[Any, ...] | None) -> list[Fraction]:
-        """As the rule has them: minus max(0, q N - #{v <= c}, #{v < c} - q N)."""
-        digits = self.quantile.digits
+    @property
+    def measure(self) -> Hashable:
+        return self.column, self.quantile
+
+    def scores(self, row: tuple[Any, ...] | None) -> list[int]:
+        """As the rule has them: minus max(0, q N - #{v <= c}, #{v < c} - q N), in whole numbers: times the denominator of q."""
+        digits, fraction = self.quantile.digits, self.quantile.fraction
         packed = str(int(_value(row, self.column))).zfill(digits * len(self.quantile.candidates))
-        counts = [int(packed[i:i + digits]) for i in range(0, len(packed), digits)][::-1]
-        wanted = self.quantile.fraction * sum(counts)
-        return [-max(Fraction(0), wanted - sum(counts[:i + 1]), sum(counts[:i]) - wanted) for i in range(len(counts))]
+        counts = [int(packed[i - digits:i]) for i in range(len(packed), 0, -digits)]
+        below, per, found = 0, fraction.denominator, list[int]()
+        wanted = fraction.numerator * sum(counts)
+        for count in counts:
+            found.append(-max(0, wanted - (below + count) * per, below * per - wanted))
+            below += count
+        return found
+
+    def apart(self, one: tuple[Any, ...] | None, other: tuple[Any, ...] | None) -> Fraction:
+        """By how much scores move against each other."""
+        moved = [b - a for a, b in zip(self.scores(one), self.scores(other), strict=True)]
+        return Fraction(max(moved) - min(moved), self.quantile.fraction.denominator)
 
 
 Part = Noised | Contest | Ranked
@@ -149,8 +171,7 @@ def change(one: Answer, other: Answer, part: Part) -> Fraction:
         changed = [key for key in keys if one.get(key) != other.get(key)]
         return sum((abs(_difference(one.get(key), other.get(key), part.terms)) for key in changed), Fraction(0))
     if isinstance(part, Ranked):
-        return sum((_apart(part.scores(one.get(key)), part.scores(other.get(key))) for key in keys if one.get(key) != other.get(key)),
-                   Fraction(0))
+        return sum((part.apart(one.get(key), other.get(key)) for key in keys if one.get(key) != other.get(key)), Fraction(0))
     # as many candidates as differ in number from those that occur have score 0 before and after
     term = ((part.column, Fraction(1)),)
     moved: dict[tuple[Any, ...], list[Fraction]] = {}
@@ -161,12 +182,6 @@ def change(one: Answer, other: Answer, part: Part) -> Fraction:
     each = len(part.candidates) // max(cells, 1)
     return sum((max(found + [Fraction(0)] * (len(found) < each)) - min(found + [Fraction(0)] * (len(found) < each))
                 for found in moved.values()), Fraction(0))
-
-
-def _apart(one: Sequence[Fraction], other: Sequence[Fraction]) -> Fraction:
-    """By how much scores move against each other."""
-    moved = [b - a for a, b in zip(one, other, strict=True)]
-    return max(moved) - min(moved)
 
 
 def _difference(a: tuple[Any, ...] | None, b: tuple[Any, ...] | None, terms: Sequence[tuple[int, Fraction]]) -> Fraction:

@@ -1,8 +1,9 @@
 """Whether the search discovers: each fault that the calculus once had, and each weakened rule, without a hint.
 
-One search is made for all of them. It draws statements and neighbours as it does for the calculus as it is; every statement is judged by
-each faulty version too, and what changes is compared with what that version claims. Nothing in the statements and neighbours that are
-drawn depends on where versions differ, but that what a faulty version alone accepts is looked at too, as it would be if it were in force.
+One search is made for all of them. It draws statements as it does for the calculus as it is; every statement is judged by each faulty
+version too, and what changes is compared with what that version claims. Which statements are drawn does not depend on where versions
+differ. How many neighbours are looked at does: most where some version claims otherwise or alone accepts, near to what it claims, as would
+be followed if it were in force; few where all claim the same, for there none can be found.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from privid.errors import PrividError
@@ -22,14 +24,19 @@ from tests.algebra.weaknesses import WEAKNESSES
 from .calculus_claims import Claim
 from .calculus_discover import Discovery
 from .calculus_grammar import Query
-from .calculus_mechanisms import Answer, parts
+from .calculus_mechanisms import Answer, Part
 from .calculus_paths import Way
-from .calculus_search import Finding, costs_of
+from .calculus_search import Finding
 from .calculus_stand import Stand, own_postgres
-from .calculus_versions import Version, differing, made
-from .calculus_world import CAMERAS, TABLES, Pair
+from .calculus_versions import Version, beside, made
+from .calculus_world import TABLES, Pair
 
 __all__ = ["ALL", "Hunt", "main"]
+
+#: pairs of a statement of which all versions claim the same; and rounds without coming nearer, of one of which some claim otherwise
+_FIRST_IF_ALIKE, _ROUNDS_IF_OTHERWISE = 6, 4
+#: statements of which a version claims otherwise that are enough
+_MANY = 25
 
 ALL: Sequence[Mutant] = (*MUTANTS, *(Mutant(f"{w.rule}: {w.mistake}", w.make, rows=w.rows) for w in WEAKNESSES))
 
@@ -66,6 +73,10 @@ class Hunt(Discovery):
         self._versions = {mutant.name: Version(mutant) for mutant in mutants}
         self._right: Claim | None = None
         self._refused = False
+        #: of the statement that is looked at: how near what the calculus itself claims
+        self._nearest = 0.0
+        self._beside = set[str](), set[str]()
+        self._changes: dict[Any, tuple[Answer, Answer, Fraction]] = {}
         self.standing = {mutant.name: Standing() for mutant in mutants}
 
     def claim(self, query: Query) -> Claim | None:
@@ -77,8 +88,9 @@ class Hunt(Discovery):
         self.stand.engine.room.answering()
         self._right = super().claim(query)
         self._refused, bodies, found = self._right is None, list(self.candidates()), list[tuple[Mutant, Claim]]()
-        right = self._right or self._judged(bodies)  # of a level that is not the statement's only release
-        for mutant in self.open if every else self._asked(query):
+        asked = list(self.open) if every else self._asked(query)
+        right = self._right or (self._judged(bodies) if asked else None)  # of a level that is not the statement's only release
+        for mutant in asked:
             with made(mutant):
                 other = self._judged(bodies)
             if other is not None and (self._elsewhere(mutant, query) or right is None or _differ(right, other)):
@@ -86,28 +98,52 @@ class Hunt(Discovery):
                 found.append((mutant, other))
         return found
 
+    def explained(self, query: Query) -> Claim:
+        """Every version is asked beside the calculus, in the one judgement that there is."""
+        with beside([version for version in self._open_versions if version.comparable]) as self._beside:
+            return super().explained(query)
+
+    @property
+    def _open_versions(self) -> list[Version]:
+        return [self._versions[mutant.name] for mutant in self.open]
+
     def _elsewhere(self, mutant: Mutant, query: Query) -> bool:
         """Whether this version does something else after the judgement."""
-        return mutant.everywhere or (self._versions[mutant.name].reads and any(TABLES[table].bounded for table in query.tables))
+        return mutant.everywhere or (self._versions[mutant.name].changes_rows and any(TABLES[table].bounded for table in query.tables))
 
     def _asked(self, query: Query) -> list[Mutant]:
         """Versions that may claim otherwise of this statement, or do something else."""
-        called = self.way.places() | Way(code={answers.__code__ for answers in self.stand.engine.room.answering()}).places()
-        versions = [self._versions[mutant.name] for mutant in self.open]
-        met = [v for v in versions if v.places is None or v.places & called]
-        for version in met:
-            self.standing[version.mutant.name].asked += 1
-        other = differing([v for v in met if v.comparable], self._again)
-        return [v.mutant for v in versions
-                if self._elsewhere(v.mutant, query) or v.mutant.name in other or (v in met and not v.comparable)]
+        versions = self._open_versions
+        asked, other = self._beside
+        answered = Way(code={answers.__code__ for answers in self.stand.engine.room.answering()}).places()
+        called = None if self.way.code is None else self.way.places() | answered
+        for version in versions:
+            if not version.comparable and (called is None or version.places is None or version.places & called):
+                asked.add(version.mutant.name)
+                other.add(version.mutant.name)
+        for name in asked:
+            self.standing[name].asked += 1
+        return [version.mutant for version in versions if version.mutant.name in other or self._elsewhere(version.mutant, query)]
 
-    def look(self, query: Query, claim: Claim, rounds: int) -> tuple[Finding | None, float]:
-        """Where only a faulty version claims something, what is found is that version's."""
-        finding, nearest = super().look(query, claim, rounds)
-        return None if self._refused else finding, nearest
+    def look(self, query: Query, claim: Claim, seldom: bool) -> tuple[Finding | None, float]:
+        """Where no version claims otherwise, none can be found, and little is looked at: what is seldom, and some of the rest."""
+        self._nearest = 0.0
+        if not self._claims and not seldom and self.rng.random() < 0.7:
+            return None, 0.0
+        return super().look(query, claim, seldom)
+
+    def rounds(self, seldom: bool) -> int:
+        """More for a version that was missed before, but for one that claims otherwise of many statements: there the next is worth more."""
+        counts = [self.standing[mutant.name].otherwise for mutant, _ in self._claims]
+        return max((2 if count > _MANY else min(count, _ROUNDS_IF_OTHERWISE) for count in counts), default=0)
+
+    @property
+    def first(self) -> int:
+        return super().first if self._claims else _FIRST_IF_ALIKE
 
     def enough(self, ratio: float) -> bool:
-        return not self._refused and super().enough(ratio)
+        """What has come as near as the calculus allows will mostly not go beyond what another version does."""
+        return not self._claims or (not self._refused and super().enough(self._nearest))
 
     def _judged(self, bodies: Sequence[dict[str, Any]]) -> Claim | None:
         """What the calculus, or the version that is in its place, claims of the outermost level that it accepts."""
@@ -120,38 +156,42 @@ class Hunt(Discovery):
                 return None
         return None
 
-    def both(self, query: Query, claim: Claim, pairs: Sequence[Pair]) -> list[tuple[Answer, Answer]]:
-        """For the calculus as it is; and, on the way, for every other version."""
-        answers = super().both(query, claim, pairs)
-        known = {claim.inner.query: answers}
+    def rated(self, query: Query, claim: Claim, pairs: Sequence[Pair]) -> list[tuple[Finding | None, float]]:
+        """For the calculus as it is, and for every other version: a pair is as near as it is to any claim. What is found where only a
+        faulty version claims something is that version's."""
+        self._changes.clear()
+        answers = self.both(query, claim, pairs)
+        right = self.compared(query, claim, pairs, answers)
+        ratios, known = [ratio for _, ratio in right], {claim.inner.query: answers}
+        self._nearest = max(self._nearest, *ratios)
         for mutant, other in list(self._claims):
-            if self._versions[mutant.name].reads:
-                with made(mutant):
-                    found = super().both(query, other, pairs)
-            elif other.inner.query in known and all(o.public is None for o in other.plan.outputs):
-                found = known[other.inner.query]
-            else:
-                found = known[other.inner.query] = super().both(query, other, pairs)
-            finding = self._compared(mutant, query, other, pairs, found)
+            version, standing = self._versions[mutant.name], self.standing[mutant.name]
+            with made(mutant) if version.changes_rows or mutant.everywhere else nullcontext():
+                if version.changes_rows:
+                    found = self.both(query, other, pairs)
+                elif other.inner.query in known and all(o.public is None for o in other.plan.outputs):
+                    found = known[other.inner.query]
+                else:
+                    found = known[other.inner.query] = self.both(query, other, pairs)
+                rated = self.compared(query, other, pairs, found)
+            finding = next((finding for finding, _ in rated if finding is not None), None)
             if finding is not None:
                 self._claims.remove((mutant, other))
                 self.open.remove(mutant)
-                self.caught[mutant.name] = Caught(self.tally.pairs, time.monotonic() - self.begun, finding)
-        return answers
+                self.caught[mutant.name] = Caught(self.tally.pairs, time.monotonic() - self.begun, str(finding))
+                continue
+            ratios = [max(one, ratio) for one, (_, ratio) in zip(ratios, rated, strict=True)]
+            nearest = max((ratio for _, ratio in rated), default=0.0)
+            if nearest > standing.nearest:
+                standing.nearest, standing.statement = nearest, query.claimed
+        return [(None if self._refused else finding, ratio) for (finding, _), ratio in zip(right, ratios, strict=True)]
 
-    def _compared(self, mutant: Mutant, query: Query, claim: Claim, pairs: Sequence[Pair],
-                  answers: Sequence[tuple[Answer, Answer]]) -> str | None:
-        noisy, costs = parts(claim.plan), {camera: costs_of(claim.plan, camera) for camera in CAMERAS}
-        standing = self.standing[mutant.name]
-        with made(mutant):
-            for pair, (one, other) in zip(pairs, answers, strict=True):
-                finding: Finding | None
-                finding, ratio = self._judge(query, claim, pair, one, other, noisy, costs[pair.camera])
-                if finding is not None:
-                    return str(finding)
-                if ratio > standing.nearest:
-                    standing.nearest, standing.statement = ratio, query.claimed
-        return None
+    def changed(self, one: Answer, other: Answer, part: Part) -> Fraction:
+        """Once for all versions that measure the same."""
+        key = (id(one), id(other), part.measure)
+        if key not in self._changes:
+            self._changes[key] = one, other, super().changed(one, other, part)  # the answers too: so nothing else has their ids
+        return self._changes[key][2]
 
     def hunt(self, pairs: int, seconds: float = float("inf")) -> None:
         """Until all are caught, or so many pairs were compared, or so long."""

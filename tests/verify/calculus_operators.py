@@ -17,12 +17,14 @@ __all__ = ["Operators"]
 
 _BASE = (Column("chunk", "timestamptz", True), Column("plate", "text"), Column("v", "float8"), Column("w", "float8"),
          Column("red", "boolean"), Column("size", "anyenum"))
-_BOUNDED = tuple(Column(c.text, c.type, c.trusted, c.text in ("plate", "v")) for c in _BASE)
+_BOUNDED = tuple(replace(c, declared=c.text in ("plate", "v")) for c in _BASE)
 #: tables by what is known of them: each kind is drawn as often as another
 _KINDS: dict[str, list[str]] = {}
 for _site in TABLES.values():
     _KINDS.setdefault("options" if _site.bounded else "cells" if _site.cells else "regions" if _site.regions else
                       "mask" if _site.mask else "pad" if _site.pad else "plain", []).append(_site.name)
+#: tables whose number of rows is public: how many of them have a value is then all that is told of it
+_PADDED = [site.name for site in TABLES.values() if site.pad]
 #: methods that draw a relation over others
 _OPERATORS = ("projected", "projected", *("grouped",) * 4, "one_group", "distinct", "limited", "combined", "joined", "joined",
               "looked_up", "listed", "scans")
@@ -32,7 +34,7 @@ class Operators(Values):
     """Draws relations."""
 
     def table(self) -> Level:
-        site = TABLES[self.rng.choice(_KINDS[self.rng.choice(sorted(_KINDS))])]
+        site = TABLES[self.rng.choice(_PADDED if self.chance(self.padded) else _KINDS[self.rng.choice(sorted(_KINDS))])]
         forms = {f"stride {'+' if site.step > site.size else '-' if site.step < site.size else '0'}",
                  *(form for form, there in (("pad", site.pad), ("mask", site.mask), ("regions", site.regions),
                                                     ("column options", site.bounded)) if there)}
@@ -67,7 +69,7 @@ class Operators(Values):
         shown = [(c.text, c) for c in self.some(below.cols, 0.85)]
         for _ in range(self.rng.choice((0, 1, 1, 2))):
             text, kind, trusted = self.computed(below.cols, "projection")
-            shown.append((text, Column(self.name("x"), kind, trusted)))
+            shown.append((text, Column(self.name("x"), kind, trusted, made=True)))
         columns = ", ".join(text if text == c.text else f"{text} AS {c.text}" for text, c in shown)
         return Level(f"SELECT {columns} FROM {self.source(below, 'q')}{self.where(below, 0.3)}", tuple(c for _, c in shown),
                      below.forms | {"project"})
@@ -83,11 +85,11 @@ class Operators(Values):
         if not keys or self.chance(0.25):
             found = self.bin(below.cols)
             if found:
-                keys[found[0]] = Column(self.name("b"), found[1], True)
+                keys[found[0]] = Column(self.name("b"), found[1], True, made=True)
         if not keys or self.chance(0.15):
             kind = self.rng.choice([t for t in KEYS if t in self.typed.reachable(below.cols)] or ["int4"])
             with self.at("group key"):
-                keys[self.value(kind, below.cols, self.rng.choice((1, 1, 2)))] = Column(self.name("k"), kind)
+                keys[self.value(kind, below.cols, self.rng.choice((1, 1, 2)))] = Column(self.name("k"), kind, made=True)
         return self._over_groups(below, keys, "group")
 
     def one_group(self, depth: int) -> Level:
@@ -108,7 +110,7 @@ class Operators(Values):
         if found:  # as many as there are bins
             name = self.name("b")
             return Level(f"SELECT DISTINCT {found[0]} AS {name} FROM {self.source(below, 'q')}{self.where(below, 0.5)}",
-                         (Column(name, found[1], True),), below.forms | {"distinct"})
+                         (Column(name, found[1], True, made=True),), below.forms | {"distinct"})
         kept = self.some(below.cols, 0.5)
         return Level(f"SELECT DISTINCT {', '.join(c.text for c in kept)} FROM {self.source(below, 'q')}{self.where(below, 0.2)}",
                      tuple(kept), below.forms | {"distinct"})
@@ -125,7 +127,7 @@ class Operators(Values):
 
     def combined(self, depth: int) -> Level:
         """UNION, INTERSECT, EXCEPT, with and without ALL, of relations with columns of the same types; or of numbers of several types,
-        which PostgreSQL converts."""
+        which PostgreSQL converts; or of what is computed from time."""
         word = self.seldom(("UNION ALL", "UNION ALL", "UNION", "INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL"), "set operation")
         sides = [self.relation(self.rng.randrange(depth)) for _ in range(2 if word != "UNION ALL" else self.rng.choice((2, 2, 3)))]
         if itself := self.chance(0.25):  # one relation, with other conditions or columns
@@ -133,12 +135,12 @@ class Operators(Values):
         shared = [t for t in dict.fromkeys(c.type for c in sides[0].cols) if all(side.of(t) for side in sides)]
         if not shared:
             sides, shared = [self.table() for _ in sides], ["text", "float8"]
-        types = [t for t in shared if self.chance(0.15 if self.simple else 0.35)] or [
+        types = [t for t in shared if self.chance(0.25 if self.simple else 0.35)] or [
             "text" if "text" in shared and self.chance(0.4) else self.rng.choice(shared)]
         literal, names = self.chance(0.25), [self.name("u") for _ in types]
         selects, trusted, declared, alike = list[str](), [True for _ in types], [False for _ in types], self.chance(0.6)
         picks: dict[str, Column] = {}
-        mixed, shown_types = self.chance(0.3), list(types)
+        mixed, timed, shown_types = self.chance(0.3), self.chance(0.5), list(types)
         for i, side in enumerate(sides):
             chosen = [picks[t] if alike and picks.get(t) in side.cols else self.rng.choice(side.of(t)) for t in types]
             picks = dict(zip(types, chosen, strict=True))
@@ -148,10 +150,13 @@ class Operators(Values):
                 kind = self.rng.choice(NUMBERS)
                 chosen[0], trusted[0] = Column(self.value(kind, side.cols), kind, False), False
                 shown_types[0] = min(shown_types[0], kind, key=NUMBERS.index)
+            for place, c in enumerate(chosen):
+                if c.trusted and timed and (found := self.bin(side.cols, 0.0)) is not None and found[1] == c.type:
+                    chosen[place] = replace(c, text=found[0])
             shown = [f"{c.text} AS {name}" for c, name in zip(chosen, names, strict=True)]
             shown += [f"'{'abc'[i]}' AS side"] if literal else []
             selects.append(f"SELECT {', '.join(shown)} FROM {self.source(side, 'q')}{self.where(side, 0.7 if itself else 0.2)}")
-        cols = tuple(Column(name, t, is_trusted, is_declared)
+        cols = tuple(Column(name, t, is_trusted, is_declared, made=timed and is_trusted)
                      for name, t, is_trusted, is_declared in zip(names, shown_types, trusted, declared, strict=True))
         return Level(f" {word} ".join(selects), (*cols, *((Column("side", "text", True),) if literal and word == "UNION ALL" else ())),
                      frozenset().union(*(s.forms for s in sides)) | {word.lower()})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .calculus_operators import Operators
 from .calculus_typed import NUMBERS, TEXTS, Column
 from .calculus_values import KEYS, Level
@@ -70,6 +72,13 @@ class Pairings(Operators):
         other, how = self.table(), self.rng.choice(("JOIN", "JOIN", "LEFT JOIN"))
         return (*own, *other.under("r")), f"({self.source(below, 'q')} {how} {self.source(other, 'r')} ON {match} = r.plate)"
 
+    def matched_by(self, own: Sequence[Column], types: Sequence[str]) -> str:
+        """The type of what is matched: text, that of what some operator has made, or any."""
+        made = [c.type for c in own if c.made and c.type in types]
+        if made and self.chance(0.4):
+            return self.rng.choice(made)
+        return "text" if "text" in types and self.chance(0.6) else self.rng.choice(types or ["int4"])
+
     def public(self, of: str, alias: str) -> tuple[str, list[Column]]:
         """Public rows with a key of a type and a number: a table, or VALUES with keys that may be equal and written differently."""
         if of == "text" and self.chance(0.5):
@@ -99,9 +108,9 @@ class Pairings(Operators):
         with self.at("look up"):
             matched = self.rng.choice(direct) if direct and self.chance(0.6) else self.value(of, own, self.rng.choice((1, 1, 2)))
         public, cols = self.public(of, "p")
-        on = f"{cols[0].text} = {matched}" + (f" AND {self.condition((*own, *cols), 'join')}" if self.chance(0.35) else "")
+        on = f"{cols[0].text} = {matched}" + (f" AND {self.condition((*own, *cols), 'join')}" if self.chance(0.5) else "")
         kept = [c for c in self.some(below.cols, 0.7) if c.text not in ("owner", "weight", "toll")]
-        made = [Column(c.text.removeprefix("p."), c.type) for c in cols[1:]]
+        made = [Column(c.text.removeprefix("p."), c.type, made=True) for c in cols[1:]]
         columns = ", ".join((*(f"a.{c.text}" for c in kept), *(c.text for c in cols[1:])))
         return Level(f"SELECT {columns} FROM {self.source(below, 'a')} {kind} {public} ON {on}", (*kept, *made),
                      below.forms | {f"look up, {kind.lower()}"})
@@ -111,10 +120,10 @@ class Pairings(Operators):
         below = self.relation(depth - 1)
         own, item = self.under_list(below)
         types = [t for t in dict.fromkeys(c.type for c in own) if t in KEYS]
-        of = "text" if "text" in types and self.chance(0.6) else self.rng.choice(types or ["int4"])
-        direct = [c.text for c in own if c.type == of]
+        of = self.matched_by(own, types)
+        direct = [c for c in own if c.type == of]
         with self.at("listed key"):
-            matched = self.rng.choice(direct) if direct and self.chance(0.8) else self.value(of, own, 1)
+            matched = self.typed.one_of(direct).text if direct and self.chance(0.8) else self.value(of, own, 1)
         public, cols = self.public(of, "k")
         on = f"{matched} = {cols[0].text}" + (f" AND {self.condition(own, 'join')}" if self.chance(0.15) else "")
         self.below = "listed"

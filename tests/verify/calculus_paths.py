@@ -20,35 +20,40 @@ __all__ = ["Way", "walk"]
 _CALCULUS = str(Path(calculus.__file__).parent)
 #: what reads and writes statements and derivations, and judges nothing
 _ASIDE = tuple(f"/{name}.py" for name in ("advice", "canonical", "deparse", "explanation", "normal", "reader", "show", "tree"))
+#: of code that was called: whether it judges
+_JUDGES: dict[CodeType, bool] = {}
 
 
 @dataclass
 class Way:
-    """The code that was called; and, of the calculus, the lines that ran and the answers of its yes-or-no questions."""
+    """The code that was called; and, of the calculus, the answers of its yes-or-no questions, where it refused, and the lines that ran."""
 
-    code: set[CodeType] = field(default_factory=set)
+    #: None where nobody looked
+    code: set[CodeType] | None = None
     steps: set[tuple[CodeType, object]] = field(default_factory=set)
 
     def places(self) -> set[str]:
         """The code by the files and lines where it stands."""
-        return {where for code in self.code for where in (code.co_filename, f"{code.co_filename}:{code.co_firstlineno}")}
+        return {where for code in self.code or () for where in (code.co_filename, f"{code.co_filename}:{code.co_firstlineno}")}
 
 
 def walk(judge: Callable[[], object]) -> Way:
     """The way of one judgement, whether it accepts or refuses."""
-    way = Way()
+    way, met = Way(), set[CodeType]()
 
     def within(frame: FrameType, event: str, given: Any) -> Any:
-        if event == "line":
+        if event in ("line", "exception"):
             way.steps.add((frame.f_code, frame.f_lineno))
         elif event == "return" and (given is None or isinstance(given, bool | Enum)):
             way.steps.add((frame.f_code, str(given)))
         return within
 
     def called(frame: FrameType, event: str, _: Any) -> Any:
-        way.code.add(frame.f_code)
-        file = frame.f_code.co_filename
-        return within if file.startswith(_CALCULUS) and not file.endswith(_ASIDE) else None
+        code = frame.f_code
+        met.add(code)
+        if code not in _JUDGES:
+            _JUDGES[code] = code.co_filename.startswith(_CALCULUS) and not code.co_filename.endswith(_ASIDE)
+        return within if _JUDGES[code] else None
 
     before = sys.gettrace()
     sys.settrace(called)
@@ -58,4 +63,5 @@ def walk(judge: Callable[[], object]) -> Way:
         pass
     finally:
         sys.settrace(before)
+        way.code = met
     return way

@@ -11,17 +11,15 @@ from typing import Any
 
 import psycopg
 
-from privid import calculus
-from privid.ledger.steps import Step, Use, shares
 from privid.model import Plan
 
 from .calculus_claims import Claim
 from .calculus_grammar import Grammar, Query
-from .calculus_mechanisms import Answer, Part, change, collected, parts, public
+from .calculus_mechanisms import Answer, Part, change, collected, public
 from .calculus_stand import NotOneRelease, Stand
-from .calculus_world import CAMERAS, TABLES, Pair, World, copy_text, fresh_pair, mutated
+from .calculus_world import TABLES, Pair, World, copy_text, fresh_pair, mutated
 
-__all__ = ["Finding", "Searcher", "Tally", "costs_of"]
+__all__ = ["Finding", "Searcher", "Tally"]
 
 @dataclass(frozen=True)
 class Finding:
@@ -183,15 +181,13 @@ class Searcher:
 
     def search(self, query: Query, claim: Claim, fresh: int = 24, rounds: int = 4, size: int = 20) -> Finding | None:
         """Random neighbours, then mutants of those that came closest to what is allowed."""
-        plan = claim.plan
-        columns, noisy = collected(plan, query), parts(plan)
-        costs = {camera: costs_of(plan, camera) for camera in CAMERAS}
+        columns = collected(claim.plan, query)
         pairs = [fresh_pair(self.rng, query.tables, self.odd) for _ in range(fresh)]
         best: list[tuple[float, Pair]] = []
         for turn in range(rounds + 1):
             for pair, (one, other) in zip(pairs, self.evaluated(query, claim, columns, pairs), strict=True):
                 self.tally.pairs += 1
-                finding, ratio = self._judge(query, claim, pair, one, other, noisy, costs[pair.camera])
+                finding, ratio = self._judge(query, claim, pair, one, other)
                 if finding is not None:
                     return finding
                 best.insert(0, (ratio, pair))  # of equals the newest: a plateau is crossed
@@ -203,8 +199,10 @@ class Searcher:
             self.tally.tightest[form] = max(self.tally.tightest[form], best[0][0] if best else 0.0)
         return None
 
-    def _judge(self, query: Query, claim: Claim, pair: Pair, one: Answer, other: Answer, noisy: Sequence[Sequence[Part]],
-               costs: list[Step]) -> tuple[Finding | None, float]:
+    def changed(self, one: Answer, other: Answer, part: Part) -> Fraction:
+        return change(one, other, part)
+
+    def _judge(self, query: Query, claim: Claim, pair: Pair, one: Answer, other: Answer) -> tuple[Finding | None, float]:
         """Whether the pair is covered, and how near it comes."""
         plan, loss = claim.plan, Fraction(0)
         if "keys: listed" in query.forms:  # those of keys without a match have no cell, and are in no answer
@@ -216,16 +214,15 @@ class Searcher:
                 wrong = values.contradicted(answer, full=_full(plan, world))
                 if wrong is not None:
                     return Finding(query, pair, Fraction(0), Fraction(0), f"{output.label}, said to be public: {wrong}"), 1.0
-        for output, pieces in zip(plan.outputs, noisy, strict=True):
+        for output, pieces in zip(plan.outputs, claim.noisy, strict=True):
             for part in pieces:
-                changed = change(one, other, part)
+                changed = self.changed(one, other, part)
                 if changed and not part.scale:
                     return Finding(query, pair, changed, Fraction(0), f"{output.label} changed, without noise"), 1.0
                 if len(pieces) == 1 and changed > output.sensitivity:
                     return Finding(query, pair, changed, output.sensitivity, f"{output.label}: more than the sensitivity shown"), 1.0
                 loss += changed / part.scale if changed else 0
-        whole = charged(plan, pair.camera) / CAMERAS[pair.camera].k
-        allowed = whole * next((share for lo, hi, share in costs if lo <= pair.first < hi), Fraction(0))
+        whole, allowed = claim.allows(pair.camera, pair.first)
         if loss > allowed:
             why = "more than epsilon / K" if loss > whole else "more than is charged where the segment is"
             return Finding(query, pair, loss, allowed, why), 1.0
@@ -258,14 +255,13 @@ class Searcher:
 
     def minimised(self, finding: Finding, claim: Claim) -> Finding:
         """The same violation with as few rows as can be found quickly."""
-        columns, noisy = self.collected(finding.query, claim), parts(claim.plan)
-        costs = costs_of(claim.plan, finding.pair.camera)
+        columns = self.collected(finding.query, claim)
         smaller = True
         while smaller:
             smaller = False
             for pair in _reductions(finding.pair):
                 one, other = self.evaluated(finding.query, claim, columns, [pair])[0]
-                found, _ = self._judge(finding.query, claim, pair, one, other, noisy, costs)
+                found, _ = self._judge(finding.query, claim, pair, one, other)
                 if found is not None:
                     finding, smaller = found, True
                     break
@@ -293,22 +289,6 @@ def _without(world: Any, table: str, chunk: int, rows: Any) -> Any:
 def _full(plan: Plan, world: World) -> bool:
     """Whether everything that is read has rows."""
     return all(world[use.table.name][chunk * len(use.table.region_names) + region] for use in plan.uses for chunk, region in use.runs())
-
-
-def charged(plan: Plan, camera: str) -> Fraction:
-    """The epsilon that a camera is debited where a segment meets as many chunks as any; no camera may lose more than was asked for."""
-    return min(next((cost.epsilon for cost in plan.costs if cost.camera == f"verify_{camera}"), plan.epsilon), plan.epsilon)
-
-
-def costs_of(plan: Plan, camera: str) -> list[Step]:
-    """The share of epsilon that is charged, by the first frame of a segment."""
-    uses = [use for use in plan.uses if use.table.camera.name == f"verify_{camera}" and use.chunks]
-    frames = CAMERAS[camera].frames
-    if plan.linear and uses:
-        exact = shares([Use.seen(use.table.grid, use.chunks, calculus.views(use)) for use in uses if use.table.r], 0, frames)
-        if exact is not None:
-            return exact
-    return [(lo - frames + 1, hi, Fraction(1)) for use in uses for lo, hi in use.frame_spans()]
 
 
 def _kind(message: str) -> str:

@@ -1,4 +1,4 @@
-"""Small statements in which little stands but joins, lists and scans: which of them over which, by which key, with which condition.
+"""Small statements in which little stands but joins, look-ups, lists, scans and times: which over which, by which key, on what condition.
 
 Where every column and constant is drawn from everything there is, few statements are left whose answer an event changes by all that it may.
 These have tables below, few keys, and conditions that rows meet.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .calculus_grammar import Agg, Query
 from .calculus_tape import Tape
+from .calculus_times import Times
 from .calculus_world import PLATES, TABLES
 
 __all__ = ["Shapes"]
@@ -19,15 +20,18 @@ class Shapes:
     """Draws such statements from a tape."""
 
     def __init__(self, rng: Tape) -> None:
-        self.rng = rng
+        self.rng, self.times = rng, Times(rng)
 
     def chance(self, p: float) -> bool:
         return self.rng.random() < p
 
     def draw(self) -> Query:
-        name = self.rng.choice(("joined", "joined", "listed", "listed", "scans", "groups"))
-        keys, aggs, body = {"joined": self.joined, "listed": self.listed, "scans": self.scans, "groups": self.groups}[name]()
-        return Query("", keys, (aggs,), body, frozenset({f"shape: {name}"}), 0)
+        name = self.rng.choice(("joined", "joined", "listed", "listed", "looked_up", "looked_up", "times", "times", "scans", "groups"))
+        keys, agg, body = {"joined": self.joined, "listed": self.listed, "looked_up": self.looked_up, "times": self.times.draw,
+                           "scans": self.scans, "groups": self.groups}[name]()
+        # rows of keys without a match have no cell, and are in no answer
+        forms = {f"shape: {name}", *({"keys: listed"} if len(keys) > 1 else ())}
+        return Query("", keys, (agg,), body, frozenset(forms), 0)
 
     def table(self) -> str:
         return f"@{self.rng.choice(sorted(TABLES))}@"
@@ -77,6 +81,30 @@ class Shapes:
             return (), Agg("count", key, True), joined
         return (), self.total("n"), f"FROM (SELECT {key} AS k, {self.aggregate('b.v')} AS n {joined} GROUP BY 1) q"
 
+    def grouped(self, having: str = "") -> str:
+        """Groups by plate, or by plate and another column, as an item of FROM."""
+        return f"(SELECT plate, w, {self.aggregate('v')} AS v FROM {self.table()} q GROUP BY plate, w{having})" if self.chance(0.5) else \
+            f"(SELECT plate, {self.aggregate('v')} AS v FROM {self.table()} q GROUP BY plate{having})"
+
+    def keyed(self, of: str, alias: str) -> str:
+        """Public rows with a key of a kind and a number."""
+        if of == "text" and self.chance(0.5):
+            return f"plates AS {alias}(key, owner, weight)"
+        keys = [repr(p) for p in PLATES] if of == "text" else [f"{number}::float8" for number in (0, 1, 2, 3, 5, 10)]
+        values = ", ".join(f"({key}, {self.rng.choice((0, 1, 2, 5))})" for key in self.rng.sample(keys, 4))
+        return f"(VALUES {values}) AS {alias}(key, weight)"
+
+    def looked_up(self) -> tuple[tuple[str, ...], Agg, str]:
+        """Rows or groups with the public row that one of their columns equals, and conditions on either side."""
+        item = f"{self.grouped()} a" if self.chance(0.5) else f"{self.table()} a"
+        by, kind = self.rng.choice(("plate", "plate", "v")), self.rng.choice(("JOIN", "LEFT JOIN"))
+        match = "a.plate" if by == "plate" else "a.v::float8"
+        on = f"p.key = {match}" + (f" AND ({self.condition(self.rng.choice(('a.v', 'p.weight')))})" if self.chance(0.5) else "")
+        where = f" WHERE {self.condition(self.rng.choice(('a.v', 'p.weight')))}" if self.chance(0.25) else ""
+        column = self.rng.choice(("a.v", "p.weight", "p.weight"))
+        shown = self.rng.choice((Agg("count"), Agg("count", column), Agg("sum", self.value(column)), Agg("count", column, True)))
+        return (), shown, f"FROM {item} {kind} {self.keyed('text' if by == 'plate' else 'number', 'p')} ON {on}{where}"
+
     def listed(self) -> tuple[tuple[str, ...], Agg, str]:
         kinds = self.rng.choice((("x",), ("x",), ("x", "y")))
         values = ", ".join(f"({p!r}, {self.rng.choice(kinds)!r})" for p in self.rng.sample(list(PLATES), min(4, len(PLATES))))
@@ -84,8 +112,9 @@ class Shapes:
         item, match, column, on = f"{self.table()} q", "q.plate", "q.v", "k.key"
         public = f"(VALUES {values}) AS k(key, kind)"
         if what == "groups":
-            having = self.rng.choice(("", " HAVING count(*) = 1"))
-            item = f"(SELECT plate, w, {self.aggregate('v')} AS v FROM {self.table()} q GROUP BY plate, w{having}) q"
+            item = f"{self.grouped(self.rng.choice(('', ' HAVING count(*) = 1')))} q"
+            if self.chance(0.4):  # by what groups have, not by what they are
+                match, public = "q.v::float8", self.keyed("number", "k").replace("(key, weight)", "(key, kind)")
         elif what == "joined":
             item = f"({self.table()} q {self.rng.choice(_JOINS[:2])} {self.table()} r ON q.plate = r.plate)"
         elif what == "listed":

@@ -14,8 +14,8 @@ import socket
 import tempfile
 import threading
 import traceback
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -30,34 +30,24 @@ from privid.cli.layout import Layout
 from privid.cli.library import copy_into
 from privid.cli.postgres import Postgres
 from privid.engine.definitions import Sources
-from privid.engine.judge import Judge, Judged
+from privid.engine.judge import Judged
 from privid.engine.wire import Malformed, pack_json, parse_body, read_message
 from privid.errors import EngineUnavailable, PrividError
 from privid.ledger.pool import Pool
 from privid.model import (
     Cells,
-    Evaluate,
     Executable,
     Footage,
-    Key,
     Mask,
-    PublicRows,
     Region,
     Regions,
-    Run,
-    SetWise,
-    Span,
-    Table,
-    TableUse,
     VideoFile,
 )
-from privid.room.deparse import Inner
-from privid.room.plans import Planned
-from privid.room.room import Room
 from privid.video.chunking import make_grid
 
 from .calculus_claims import Claim
 from .calculus_inner import InnerTruth
+from .calculus_once import OnceJudge, OnceRoom
 from .calculus_world import CAMERAS, FPS, FRAMES, KIND, PUBLIC, SIZES, STARTS, TABLES
 
 __all__ = ["Claim", "Explainer", "Stand", "own_postgres"]
@@ -93,89 +83,6 @@ def _seconds(frames: int | None) -> Fraction | None:
     return None if frames is None else Fraction(frames, FPS)
 
 
-@dataclass(frozen=True)
-class _Remembered:
-    """Answers about public rows, each asked once of every version of the code that answers."""
-
-    slow: PublicRows
-    known: dict[Any, Any]
-    settings: Any
-
-    def is_unique(self, columns: Any, rows: Sequence[Key], places: Sequence[int]) -> bool:
-        return bool(self._once("is_unique", columns, rows, places))
-
-    def matching(self, columns: Any, rows: Sequence[Key], condition: str) -> list[Key]:
-        return list(self._once("matching", columns, rows, condition))
-
-    def _once(self, name: str, *args: Any) -> Any:
-        answers = getattr(type(self.slow), name)
-        self.known.setdefault("answering", set()).add(answers)  # asked, if only of what is remembered
-        key = (answers, self.settings, repr(args))
-        if key not in self.known:
-            self.known[key] = getattr(self.slow, name)(*args)
-        return self.known[key]
-
-
-@dataclass(frozen=True)
-class _Evaluated(SetWise):
-    """Values of expressions over chunks, each asked once."""
-
-    slow: SetWise
-    known: dict[Any, Any]
-    settings: Any
-    solved: dict[Any, Any] = field(default_factory=dict)
-
-    def __call__(self, expressions: Sequence[str], table: Table, span: Span, region: str = "", /) -> list[Key]:
-        return list(self._once("__call__", expressions, table, span, region))
-
-    def at(self, expressions: Sequence[str], table: Table, chunks: Sequence[int], region: str = "", /) -> list[Key]:
-        return list(self._once("at", expressions, table, chunks, region))
-
-    def runs(self, expressions: Sequence[str], table: Table, spans: Sequence[Span], region: str = "", /) -> Iterator[Run]:
-        return iter(self._once("runs", expressions, table, spans, region))
-
-    def together(self) -> contextlib.AbstractContextManager[None]:
-        return self.slow.together()
-
-    def steady(self, table: Table, spans: Sequence[Span], zones: Collection[str | None], /) -> list[Span] | None:
-        return self.slow.steady(table, spans, zones)
-
-    def _once(self, name: str, expressions: Sequence[str], table: Table, places: Sequence[Any], region: str) -> Any:
-        key = (name, tuple(expressions), table.name, tuple(places), region, self.settings)
-        if key not in self.known:
-            self.known[key] = list(getattr(self.slow, name)(expressions, table, places, region))
-        return self.known[key]
-
-
-class Remembering(Room):
-    """A room that is asked each question about chunks once, and may have queries planned only when they fail."""
-
-    rehearses = True
-
-    def evaluate(self, settings: Mapping[str, str]) -> Evaluate:
-        slow = super().evaluate(settings)
-        assert isinstance(slow, SetWise)
-        return _Evaluated(slow, self.__dict__.setdefault("_known", {}), tuple(sorted(settings.items())))
-
-    def public_rows(self, settings: Mapping[str, str]) -> PublicRows:
-        return _Remembered(super().public_rows(settings), self.__dict__.setdefault("_asked", {}), tuple(sorted(settings.items())))
-
-    def rehearse(self, inner: Inner, tables: Sequence[Table], uses: Sequence[TableUse], settings: Mapping[str, str]) -> Planned:
-        return super().rehearse(inner, tables, uses, settings) if self.rehearses else Planned()
-
-    def answering(self) -> set[Any]:
-        """The code that has answered about public rows since this was last asked, or had before."""
-        return set(self.__dict__.setdefault("_asked", {}).pop("answering", ()))
-
-    def refuses(self, claim: Claim) -> bool:
-        """Whether a rehearsal refuses it, as it would in life."""
-        try:
-            super().rehearse(claim.inner, claim.tables, claim.plan.uses, claim.judged.settings)
-        except PrividError:
-            return True
-        return False
-
-
 class Explainer:
     """An engine that answers hello, checks of definitions, and whether and how a statement would be released."""
 
@@ -185,8 +92,8 @@ class Explainer:
         self.bodies: list[tuple[str, dict[str, Any]]] = []
         self.path = path
         self._pool = Pool(conninfo)
-        self.room = Remembering(path.parent, self._pool, lambda event, /, **fields: None)
-        self.judge = Judge(Sources(lambda source, fps: _FOOTAGE, make_grid, lambda owner, name: _EXECUTABLE, Offers()), self.room)
+        self.room = OnceRoom(path.parent, self._pool, lambda event, /, **fields: None)
+        self.judge = OnceJudge(Sources(lambda source, fps: _FOOTAGE, make_grid, lambda owner, name: _EXECUTABLE, Offers()), self.room)
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.bind(str(path))
         path.chmod(0o777)
@@ -326,7 +233,11 @@ class Stand:
         """The claim about a statement; a refusal is psycopg's error."""
         self.engine.asked.clear()
         self.engine.bodies.clear()
-        row = self.claims.execute(f"EXPLAIN (FORMAT JSON) {statement}".encode()).fetchone()
+        self.engine.judge.known = {}
+        try:
+            row = self.claims.execute(f"EXPLAIN (FORMAT JSON) {statement}".encode()).fetchone()
+        finally:
+            self.engine.judge.known = None
         assert row is not None
         if len(self.engine.asked) != 1:
             raise NotOneRelease(f"{len(self.engine.asked)} releases")

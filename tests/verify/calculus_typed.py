@@ -27,13 +27,19 @@ NUMBERS = ("float8", "numeric", "int8", "int4")
 _TOLD = {("date_trunc", 0): FIELDS, ("extract", 0): FIELDS, ("date_part", 0): FIELDS, ("timezone", 0): ZONES, ("date_trunc", 2): ZONES,
          ("to_char", 1): FORMATS, ("like", 1): PATTERNS, ("notlike", 1): PATTERNS, ("~~", 1): PATTERNS, ("!~~", 1): PATTERNS}
 _WHOLE = ("0", "1", "2", "3", "-1", "5", "7", "9", "10", "11", "100")
-#: bounds of ranges: near zero and far from it, wide and narrow
-_NEAR = ("-100", "-7", "-5", "-3", "-1", "0", "0", "0", "0", "0.5", "1", "2", "5", "10", "30", "60")
+#: bounds of ranges: near zero and far from it, wide and narrow, and some half-way between points of a coarser grid
+_NEAR = ("-100", "-7", "-5", "-3", "-1", "0", "0", "0", "0", "0.5", "1", "2", "5", "10", "30", "60", "2.34565")
 _FAR = ("-1e18", "-1e15", "1e9", "1e15", "9e17")
 _WIDTHS = ("0", "0.5", "1", "2", "3", "10", "30", "250")
+#: the ends of types, and what is no number: where arithmetic and conversions have no result
+_ENDS = {"float8": ("1e308::float8", "-1e308::float8", "5e-324::float8", "'NaN'::float8", "'Infinity'::float8"),
+         "numeric": ("1e100::numeric", "1e-100::numeric", "'NaN'::numeric", "'Infinity'::numeric", "9e18::numeric"),
+         "int8": ("9223372036854775807", "'-9223372036854775808'::int8", "2147483648"),
+         "int4": ("2147483647", "'-2147483648'::int4"),
+         "timestamptz": ("'infinity'::timestamptz", "'-infinity'::timestamptz", "NULL::timestamptz")}
 #: what statements say that people write to look at little
 _SMALL = {"text": tuple(map(repr, PLATES[:4])), **dict.fromkeys(NUMBERS, ("0", "1", "2", "5", "10"))}
-_LOWS, _HIGHS = ("0", "0", "0", "1", "2", "-3"), ("3", "5", "10", "30")
+_LOWS, _HIGHS = ("0", "0", "0", "1", "2", "-3"), ("0.5", "1", "3", "5", "10", "30", "3.45675", "2.34565")
 #: how a value of a type is had from a column of another
 _FROM: dict[str, tuple[tuple[str, str], ...]] = {
     "float8": (("int8", "({})::float8"), ("numeric", "({})::float8"), ("int4", "({})::float8"), ("text", "({})::float8")),
@@ -65,6 +71,7 @@ class Column:
     #: computed from chunk and region alone
     trusted: bool = False
     declared: bool = False  # a column whose options bound it
+    made: bool = False  # by some operator: no column of a table
 
 
 @dataclass
@@ -116,9 +123,11 @@ class Typed:
         pick = self.rng.random()
         if pick < 0.15:
             return self.leaf(kind, cols, trusted, live)
-        if pick < 0.7:
+        if pick < 0.25 and kind in NUMBERS:
+            return f"({self.of(self.rng.choice([t for t in NUMBERS if t != kind]), cols, depth - 1, trusted=trusted, live=live)})::{kind}"
+        if pick < 0.68:
             return self.call(kind, cols, depth, trusted)
-        if pick < 0.78:
+        if pick < 0.8:
             tail = f" ELSE {self.of(kind, cols, depth - 1, trusted=trusted, live=False)}" if self.chance(0.8) else ""
             return f"CASE WHEN {self.condition(cols, depth - 1, trusted=trusted)} THEN " \
                    f"{self.of(kind, cols, depth - 1, trusted=trusted, live=False)}{tail} END"
@@ -140,7 +149,8 @@ class Typed:
     @production("bounds")
     def bounds(self) -> tuple[str, str]:
         if self.simple:
-            return self.rng.choice(_LOWS), self.rng.choice(_HIGHS)
+            low, high = sorted((self.rng.choice(_LOWS), self.rng.choice(_HIGHS)), key=float)
+            return low, high
         if self.chance(0.75):
             low, high = sorted((self.rng.choice(_NEAR), self.rng.choice(_NEAR)), key=float)
             return low, high
@@ -152,9 +162,10 @@ class Typed:
         if not live and self.chance(0.7):
             return self.literal(kind)
         readable = [c for c in cols if c.trusted or not trusted]
-        own = [c.text for c in readable if c.type == kind]
+        own = [c for c in readable if c.type == kind]
         if own and self.chance(0.97 if self.simple else 0.8):
-            return self.rng.choice(own)
+            column = self.one_of(own).text  # of a table, never NULL
+            return column if trusted or self.chance(0.92) else f"nullif({column}, {self.literal(kind)})"
         ways = [form.format(c.text) for c in readable for source, form in _FROM.get(kind, ()) if source == c.type
                 and (c.trusted or c.type != "timestamptz")]
         plain = [form.format(c.text) for c in readable for source, form in _FROM.get(kind, ()) if source == c.type and c.type in NUMBERS]
@@ -162,7 +173,16 @@ class Typed:
             return self.rng.choice(plain)
         if ways:
             return self.rng.choice(ways)
-        return self.rng.choice(own) if own else self.literal(kind)
+        return self.rng.choice(own).text if own else self.literal(kind)
+
+    def one_of(self, cols: Sequence[Column]) -> Column:
+        """Rather what an operator has made than what was there before it."""
+        made = [c for c in cols if c.made]
+        return self.rng.choice(made if made and self.chance(0.6) else cols)
+
+    def end(self, kind: str) -> str:
+        """Of a type, more often than literals are."""
+        return self.rng.choice(_ENDS[kind]) if kind in _ENDS and self.chance(0.15 if self.simple else 0.4) else self.literal(kind)
 
     @production("literal")
     def literal(self, kind: str) -> str:
@@ -202,14 +222,14 @@ class Typed:
     @production("condition")
     def condition(self, cols: Sequence[Column], depth: int = 2, *, trusted: bool = False) -> str:
         """True, false or NULL."""
-        types = [t for t in dict.fromkeys(c.type for c in cols if c.trusted or not trusted) if t in LITERALS]
-        kind = self.rng.choice(types) if types and self.chance(0.6) else self.rng.choice(self.reachable(cols, trusted) or ["int4"])
+        types = [c for c in cols if (c.trusted or not trusted) and c.type in LITERALS]
+        kind = self.one_of(types).type if types and self.chance(0.6) else self.rng.choice(self.reachable(cols, trusted) or ["int4"])
         pick = self.rng.random()
         if kind == "boolean" or pick < 0.15:
             text = self.of("boolean", cols, max(depth, 1), trusted=trusted)
             return text if self.chance(0.6) else f"({text}) IS {self.rng.choice(('NOT TRUE', 'UNKNOWN', 'NOT FALSE', 'TRUE'))}"
         one = self.of(kind, cols, depth - 1, trusted=trusted)
-        other = self.literal(kind) if self.chance(0.7) else self.of(kind, cols, depth - 1, trusted=trusted)
+        other = self.literal(kind) if self.chance(0.9 if self.simple else 0.7) else self.of(kind, cols, depth - 1, trusted=trusted)
         if pick < 0.6:
             return f"({one} {self.rng.choice(('<', '<=', '>', '>=', '=', '<>', '='))} {other})"
         if pick < 0.66:

@@ -11,7 +11,7 @@ from .calculus_tape import Tape, production
 from .calculus_typed import NUMBERS, Column, Typed
 from .statements_calls import Calls
 
-__all__ = ["KEYS", "Level", "Values"]
+__all__ = ["KEYS", "OF_VALUES", "Level", "Values"]
 
 #: types that rows are grouped and joined by
 KEYS = ("text", "anyenum", "boolean", "int8", "int4", "numeric", "float8")
@@ -20,6 +20,8 @@ _BINS = ("timestamptz", "text", "numeric", "date", "float8", "boolean", "int4", 
 _AGGREGATES = {"sum": ("sum",), "average": ("avg",), "extreme": ("min", "max"), "quantile": ("percentile_cont", "percentile_disc"),
                "variance": ("variance", "var_pop", "var_samp", "stddev", "stddev_pop", "stddev_samp")}
 _RELEASED = ("count", "count value", "count value", "count distinct", "sum", "sum", "average", "variance", "quantile", "extreme")
+#: those that are of a value, and of the rows that have one
+OF_VALUES = ("count value", "count value", "count distinct", "sum", "sum", "average", "variance", "quantile")
 _GROUPED = ("count", "count value", "count distinct", "sum", "sum", "average", "variance", "extreme", "extreme", "span")
 
 
@@ -38,7 +40,7 @@ class Level:
         return [c for c in self.cols if c.type in types]
 
     def under(self, alias: str) -> tuple[Column, ...]:
-        return tuple(Column(f"{alias}.{c.text}", c.type, c.trusted, c.declared) for c in self.cols)
+        return tuple(replace(c, text=f"{alias}.{c.text}") for c in self.cols)
 
 
 class Values:
@@ -52,6 +54,8 @@ class Values:
         self.plain = True
         #: the operator for which a relation is drawn now, and that of the one of which aggregates are
         self.above, self.below = "release", "table"
+        #: the chance of a table whose number of rows is public
+        self.padded = 0.3
         #: what the last aggregate is
         self.kind = ""
         self._listed = {kind: [c for c in calls.aggregates if c.name in of] for kind, of in _AGGREGATES.items()}
@@ -82,7 +86,7 @@ class Values:
         return found
 
     def depth(self) -> int:
-        return self.rng.choice((0, 0, 0, 1, 1, 2, 3)) if not self.simple else self.rng.choice((0,) * 9 + (1,))
+        return self.rng.choice((0, 0, 0, 1, 1, 2, 3)) if not self.simple else self.rng.choice((0,) * 8 + (1, 1))
 
     # Values
 
@@ -104,26 +108,35 @@ class Values:
             elif kind == "int4" and self.chance(0.4):
                 found.append(Column(f"({self.typed.condition(cols, 1)})::int4", "int4"))
             else:
-                found.append(Column(f"CASE WHEN {self.typed.condition(cols, 1)} THEN {self.typed.literal(kind)} "
+                found.append(Column(f"CASE WHEN {self.typed.condition(cols, 1)} THEN {self.typed.end(kind)} "
                                     f"ELSE {self.typed.literal(kind)} END", kind))
         return found
 
     @production("summand")
     def summand(self, kind: str, cols: Sequence[Column]) -> str:
-        """What is added up: with a range, mostly, where its type is that of a range; or made of bounded values."""
+        """What is added up: something with bounds, as it is or converted, or what is computed of it; most simply a range."""
         declared = [c.text for c in cols if c.declared and c.type in NUMBERS]
-        if declared and self.chance(0.6):
+        if declared and self.chance(0.6 if self.simple else 0.3):
             return self.rng.choice(declared)
-        if kind == "numeric" and self.chance(0.9 if self.simple else 0.7):
+        made = [c for c in cols if c.made and c.type in NUMBERS]  # as an aggregate of groups it may have bounds
+        form = self.rng.choice((*(("range",) * (8 if self.simple else 2) if kind == "numeric" else ()), *(("made",) * 2 if made else ()),
+                                "bounded", "converted", "converted", "arithmetic", "arithmetic", "expression"))
+        if form == "range":
             return self.typed.range(self.value("float8", cols))
-        pick, bounded = self.rng.random(), self.with_bounds(cols, kind, kind)
-        own = [c.text for c in bounded if c.type == kind]
-        if pick < 0.4:
+        if form == "made":
+            column = self.rng.choice(made)
+            return column.text if column.type == kind else f"({column.text})::{kind}"
+        source = self.rng.choice([t for t in NUMBERS if t != kind]) if form == "converted" else kind
+        bounded = self.with_bounds(cols, source, source)
+        own = [c.text for c in bounded if c.type == source]
+        if form == "converted":
+            return f"({self.rng.choice(own)})::{kind}"
+        if form == "bounded":
             return self.rng.choice(own)
-        if pick < 0.7:
-            other = self.typed.literal(kind) if self.chance(0.5) else self.rng.choice(own)
+        if form == "arithmetic":
+            other = self.typed.end(kind) if self.chance(0.5) else self.rng.choice(own)
             return f"({self.rng.choice(own)} {self.rng.choice('+-*/')} {other})"
-        return self.typed.of(kind, bounded, self.rng.choice((1, 1, 2))) if pick < 0.9 else self.value(kind, cols)
+        return self.typed.of(kind, bounded, self.rng.choice((1, 1, 2)))
 
     @production("condition")
     def condition(self, cols: Sequence[Column], place: str) -> str:
@@ -141,14 +154,16 @@ class Values:
         return f" WHERE {' AND '.join(f'({c})' for c in found)}" if found else ""
 
     @production("aggregate")
-    def aggregate(self, cols: Sequence[Column], place: str) -> tuple[Agg, Column]:
-        """Any listed aggregate, and the column that it makes."""
-        kind = self.seldom(_RELEASED if place == "release" else _GROUPED, f"{place} over {self.below}")
+    def aggregate(self, cols: Sequence[Column], place: str, kinds: Sequence[str] = ()) -> tuple[Agg, Column]:
+        """Any listed aggregate, or one of some kinds, and the column that it makes."""
+        kind = self.seldom(kinds or (_RELEASED if place == "release" else _GROUPED), f"{place} over {self.below}")
+        if place == "group" and any(c.made and c.trusted and c.type == "timestamptz" for c in cols) and self.chance(0.3):
+            kind = self.rng.choice(("extreme", "span"))
         self.kind = kind
         with self.at(f"{place} {kind}"):
             if kind in ("count value", "count distinct"):
-                of = self.rng.choice([c.type for c in cols] if self.simple else (*NUMBERS, *self.typed.reachable(cols)))
-                value = self.value(of, cols) if self.chance(0.6) else self.summand(self.rng.choice(NUMBERS), cols)
+                of = self.typed.one_of(cols).type if self.simple else self.rng.choice((*NUMBERS, *self.typed.reachable(cols)))
+                value = self.value(of, cols) if self.chance(0.6 if self.simple else 0.4) else self.summand(self.rng.choice(NUMBERS), cols)
                 return self._filtered(Agg("count", value, kind == "count distinct"), "int8", cols)
             if kind in ("extreme", "span"):
                 found = self._of_time(cols, place, kind)
@@ -165,7 +180,7 @@ class Values:
         if not trusted or (place == "release" and not self.plain and self.chance(0.95)):
             return None
         if kind == "span":
-            time = self.rng.choice(trusted).text
+            time = self.typed.one_of(trusted).text
             return Agg("count"), Column(f"extract(epoch FROM max({time}) - min({time}))", "numeric")
         if self.chance(0.6 if place == "group" else 0.05):
             return None
@@ -177,12 +192,12 @@ class Values:
         """Sums and the like, of numbers; extremes of anything."""
         pool = [c for c in self._listed[kind] if not self.simple or c.types[-1] in ("numeric", "anyelement", "float8")]
         call = self.rng.preferring(pool, lambda c: self.typed.met.weight((c.name + c.types[0], place)) * (
-            4 if c.types[0] == "numeric" else 1))
+            2 if c.types[0] == "numeric" else 1))
         self.typed.used.append((call.name + call.types[0], place))
         if kind == "quantile":
-            fraction = self.rng.choice(("0.5", "0.5", "0.25", "0.9", "0", "1"))
+            fraction = self.rng.choice(("0.5", "0.25", "0.1", "0.9", "0", "1"))
             return self._filtered(Agg(call.name, self.summand("numeric", cols), fraction=fraction), "numeric", cols)
-        of = self.rng.choice(("numeric", "numeric", "numeric", "int4")) if self.simple else call.types[0]
+        of = self.rng.choice(("numeric", "numeric", "numeric", "int4", "int8", "float8")) if self.simple else call.types[0]
         value = self.summand(of, cols) if of in NUMBERS else self.value(of, cols)
         return self._filtered(Agg(call.name, value), of if kind == "extreme" else call.result, cols)
 
@@ -192,17 +207,19 @@ class Values:
         return found, Column(found.sql(), type_)
 
     @production("bin")
-    def bin(self, cols: Sequence[Column]) -> tuple[str, str] | None:
-        """A public function of chunk or region, and its type."""
+    def bin(self, cols: Sequence[Column], bare: float = 0.4) -> tuple[str, str] | None:
+        """A public function of chunk or region, and its type. `bare`: the chance of such a column itself."""
         trusted = [c for c in cols if c.trusted]
         if not trusted:
             return None
-        if self.chance(0.5 if self.simple else 0.4):
+        if self.chance(bare):
             column = self.rng.choice(trusted)
             return column.text, column.type
         if self.chance(0.8 if self.simple else 0.4) and any(c.text.endswith("chunk") for c in trusted):
             chunk = next(c.text for c in trusted if c.text.endswith("chunk"))
-            bins = (f"date_trunc('second', {chunk})", f"date_bin('2 seconds', {chunk}, '2026-03-01 06:00+00')")
+            bins = (f"date_trunc('second', {chunk})", f"date_bin('2 seconds', {chunk}, '2026-03-01 06:00+00')",
+                    f"CASE WHEN {chunk} {self.rng.choice('<>')} '2026-03-01 06:00:01+00' THEN "
+                    f"{self.typed.end('timestamptz')} ELSE {chunk} END")
             return self.rng.choice(bins), "timestamptz"
         kind = self.rng.choice([t for t in _BINS if t in self.typed.reachable(trusted, True)])
         with self.at("bin"):
@@ -211,8 +228,8 @@ class Values:
     @production("column")
     def computed(self, cols: Sequence[Column], place: str) -> tuple[str, str, bool]:
         """An expression, its type, and whether it is trusted."""
-        if any(c.trusted for c in cols) and self.chance(0.2):
-            found = self.bin(cols)
+        if any(c.trusted for c in cols) and self.chance(0.3):
+            found = self.bin(cols, 0.1)
             assert found is not None
             return *found, True
         types = self.typed.reachable(cols)
@@ -231,9 +248,9 @@ class Values:
         for column in drawn:
             if self.chance(0.15):
                 text, kind, _ = self.computed((*drawn, *keys), "of aggregates")
-                made.append((text, Column(self.name("n"), kind)))
+                made.append((text, Column(self.name("n"), kind, made=True)))
             else:
-                made.append((column.text, Column(self.name("n"), column.type)))
+                made.append((column.text, Column(self.name("n"), column.type, made=True)))
         self._having = ""
         if self.chance(0.3):
             more = self.aggregate(cols, "group")[1]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from functools import wraps
+from contextlib import contextmanager
+from functools import cached_property, wraps
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -17,7 +17,7 @@ import pytest
 
 from tests.algebra.mutants import Mutant
 
-__all__ = ["Version", "differing", "made"]
+__all__ = ["Version", "beside", "made"]
 
 
 @contextmanager
@@ -50,34 +50,34 @@ class Version:
         else:
             self.places = None
 
-    @property
-    def reads(self) -> bool:
+    @cached_property
+    def changes_rows(self) -> bool:
         """Whether it has other rows of a program's output."""
         return any("sandbox" in where for where in self.places or ())
 
-    @property
+    @cached_property
     def comparable(self) -> bool:
         """Whether all that it replaces are functions of the calculus, which answer the same whenever they are asked."""
         return all(isinstance(inspect.getattr_static(target, name), FunctionType)
                    and "calculus" in getattr(target, "__module__", target.__name__) for target, name, _ in self.replaced)
 
 
-def differing(versions: Sequence[Version], judge: Callable[[], object]) -> set[str]:
-    """Names of those that answer otherwise somewhere in a judgement."""
-    found, asked = set[str](), dict[tuple[int, str], list[tuple[str, Any]]]()
+@contextmanager
+def beside(versions: Sequence[Version]) -> Iterator[tuple[set[str], set[str]]]:
+    """While judgements are made: names of those that are asked somewhere, and of those that answer otherwise."""
+    met, found, asked = set[str](), set[str](), dict[tuple[int, str], list[tuple[str, Any]]]()
     with pytest.MonkeyPatch.context() as patch:
         for version in versions:
             for target, name, value in version.replaced:
                 if (others := asked.get((id(target), name))) is None:
                     others = asked[id(target), name] = []
-                    patch.setattr(target, name, _beside(getattr(target, name), others, found))
+                    patch.setattr(target, name, _asking(getattr(target, name), others, met, found))
                 others.append((version.mutant.name, value))
-        with suppress(Exception):  # the search itself has counted it
-            judge()
-    return found
+        yield met, found
 
 
-def _beside(right: Callable[..., Any], others: Sequence[tuple[str, Callable[..., Any]]], found: set[str]) -> Callable[..., Any]:
+def _asking(right: Callable[..., Any], others: list[tuple[str, Callable[..., Any]]], met: set[str],
+            found: set[str]) -> Callable[..., Any]:
     @wraps(right)
     def asked(*args: Any, **options: Any) -> Any:
         error: Exception | None = None
@@ -87,6 +87,7 @@ def _beside(right: Callable[..., Any], others: Sequence[tuple[str, Callable[...,
         except Exception as raised:
             error = raised
         for name, other in others:
+            met.add(name)
             if name in found:
                 continue
             try:
