@@ -14,7 +14,7 @@ from privid.model import Camera, Column, Evaluate, Executable, Footage, Grid, Ke
 Json = dict[str, Any]
 
 STARTS = datetime(2026, 3, 1, 6, tzinfo=UTC)
-SETTINGS = {"TimeZone": "UTC", "DateStyle": "ISO, MDY", "IntervalStyle": "postgres"}
+SETTINGS = {"TimeZone": "UTC", "DateStyle": "ISO, MDY", "IntervalStyle": "postgres", "timezone_abbreviations": "Default"}
 
 COLUMNS = (
     Column("chunk", 1, "timestamptz", "timestamptz", True, None),

@@ -26,8 +26,9 @@ SAMPLES: Mapping[str, Sequence[str]] = {
     "timestamptz": ["2026-03-01 23:30:00+00", "2026-07-05 00:15:00.5+00"], "timestamp": ["2026-03-01 23:30:00", "2026-07-05 00:15:00.5"],
     "date": ["2026-03-02", "2026-07-05"], "time": ["23:30:00"], "interval": ["1 day", "01:30:00", "1 mon 2 days 03:04:05"]}
 #: another value for each setting that travels
-USUAL = {"TimeZone": "UTC", "DateStyle": "ISO, MDY", "IntervalStyle": "postgres"}
-OTHER = {"TimeZone": "<AAA>-9:30<BBB>-11,J60/2,J300/2", "DateStyle": "German, DMY", "IntervalStyle": "iso_8601"}
+USUAL = {"TimeZone": "UTC", "DateStyle": "ISO, MDY", "IntervalStyle": "postgres", "timezone_abbreviations": "Default"}
+OTHER = {"TimeZone": "<AAA>-9:30<BBB>-11,J60/2,J300/2", "DateStyle": "German, DMY", "IntervalStyle": "iso_8601",
+         "timezone_abbreviations": "Australia"}
 #: enums print their labels
 CALLS = [fn for fn in FUNCTIONS if "anyenum" not in fn]
 
