@@ -195,6 +195,9 @@ def test_an_ordinary_table_is_read_with_the_rights_of_whoever_asks(
                 evil.stack.run(verb + inner.format(name), user="second")
     evil.stack.run(f"GRANT SELECT (k) ON analyst.{name} TO second")
     assert len(evil.stack.run(JOIN.format(name), user="second")) == 2
+    with pytest.raises(psycopg.Error, match="through a view only"):
+        evil.stack.run(f"SELECT * FROM analyst.{name}_v", user="owner")
+    evil.stack.run(f"GRANT SELECT ON analyst.{name} TO owner")
     assert len(evil.stack.run(f"SELECT * FROM analyst.{name}_v", user="owner")) == 2
 
 

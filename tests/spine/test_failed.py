@@ -51,7 +51,7 @@ def test_rows_are_of_runs_that_went_well_though_some_lines_are_none(world: World
     assert world.rows(f"SELECT {ASKED}, count(*) FROM {table}") == [(0, 30)]
 
 
-@pytest.mark.parametrize("said", ["true", "false", "null", "7"])
+@pytest.mark.parametrize("said", ["true", "7"])
 def test_what_a_program_says_of_it_does_not_count(world: World, unique: Callable[[str], str], said: str) -> None:
     well, ill = (make(world, unique(name), f"#!/bin/sh\necho '{{\"v\": 1, \"failed\": {said}}}'\nexit {code}\n")
                  for name, code in (("well", 0), ("ill", 1)))
