@@ -35,23 +35,23 @@ class User:
         os.close(self.lock)
 
 
-def claim_user() -> User:
+def claim_user(locks: Path = _LOCKS, first: int = FIRST_UID, count: int = _COUNT) -> User:
     """A user that nobody holds, and of whom nothing lives that an engine which was killed has left; by root only."""
     try:
-        _LOCKS.mkdir(parents=True, exist_ok=True, mode=0o700)
+        locks.mkdir(parents=True, exist_ok=True, mode=0o700)
         alive = _alive()
-        first = secrets.randbelow(_COUNT)
-        for uid in (FIRST_UID + (first + step) % _COUNT for step in range(_COUNT)):
+        begin = secrets.randbelow(count)
+        for uid in (first + (begin + step) % count for step in range(count)):
             if uid in alive:
                 continue
-            lock = os.open(_LOCKS / str(uid), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            lock = os.open(locks / str(uid), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             with suppress(BlockingIOError):
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return User(uid, lock)
             os.close(lock)
     except OSError as error:
-        raise SandboxFailed(f"could not claim a user: {error.strerror}", hint=f"Make {_LOCKS} writable by root.") from None
-    raise SandboxFailed(f"all {_COUNT} users for programs are in use", hint="Stop other stacks on this machine, or use fewer lanes.")
+        raise SandboxFailed(f"could not claim a user: {error.strerror}", hint=f"Make {locks} writable by root.") from None
+    raise SandboxFailed(f"all {count} users for programs are in use", hint="Stop other stacks on this machine, or use fewer lanes.")
 
 
 def _alive() -> set[int]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,44 +22,44 @@ from .conftest import ORDINARY, Trial
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root has users to give")
 
 
+#: two users in all, of whom nobody else knows
+FEW = ORDINARY + 1000
+
+
 @pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[int]:
-    """Two users in all, of whom others know nothing."""
-    monkeypatch.setattr(users, "_LOCKS", tmp_path / "users")
-    monkeypatch.setattr(users, "FIRST_UID", ORDINARY + 1000)
-    monkeypatch.setattr(users, "_COUNT", 2)
-    yield ORDINARY + 1000
+def claim(tmp_path: Path) -> Callable[[], users.User]:
+    return partial(users.claim_user, tmp_path / "users", FEW, 2)
 
 
-def test_a_user_has_one_holder_at_a_time(few: int) -> None:
-    held = [users.claim_user(), users.claim_user()]
-    assert {user.uid for user in held} == {few, few + 1}
+def test_a_user_has_one_holder_at_a_time(claim: Callable[[], users.User]) -> None:
+    held = [claim(), claim()]
+    assert {user.uid for user in held} == {FEW, FEW + 1}
     with pytest.raises(SandboxFailed, match="all 2 users"):
-        users.claim_user()
+        claim()
     held[0].close()
-    again = users.claim_user()
+    again = claim()
     assert again.uid == held[0].uid
     for user in (again, held[1]):
         user.close()
 
 
-def test_a_user_is_given_back_though_a_fork_of_the_holder_lives(few: int) -> None:
-    held = [users.claim_user(), users.claim_user()]
+def test_a_user_is_given_back_though_a_fork_of_the_holder_lives(claim: Callable[[], users.User]) -> None:
+    held = [claim(), claim()]
     inherited = os.dup(held[0].lock)  # the same open file, as a process that was forked meanwhile has it
     held[0].close()
-    again = users.claim_user()
+    again = claim()
     assert again.uid == held[0].uid
     for user in (again, held[1]):
         user.close()
     os.close(inherited)
 
 
-def test_a_user_of_whom_a_process_lives_is_not_given(few: int) -> None:
-    with subprocess.Popen(["sleep", "60"], user=few, group=few, extra_groups=[]) as left:
+def test_a_user_of_whom_a_process_lives_is_not_given(claim: Callable[[], users.User]) -> None:
+    with subprocess.Popen(["sleep", "60"], user=FEW, group=FEW, extra_groups=[]) as left:
         try:
             for _ in range(8):
-                user = users.claim_user()
-                assert user.uid == few + 1
+                user = claim()
+                assert user.uid == FEW + 1
                 user.close()
         finally:
             left.kill()
