@@ -110,13 +110,16 @@ class Room:
 
     @staticmethod
     def space(needed: Bound) -> tuple[int, int]:
-        """Bytes of disk and of memory that a query can need at most."""
-        return (0, needed.memory + needed.files) if files_in_memory() else (needed.files, needed.memory)
+        """Bytes of disk and of memory that a query can need at most, of which twice as much must be free; of files that are in memory no
+        more than they can be, because nobody else can take that."""
+        if files_in_memory():
+            return 0, rounded(needed.memory) + -(-needed.files // 2)
+        return rounded(needed.files), rounded(needed.memory)
 
     def check_space(self, files: int, memory: int) -> None:
         """Refuses what could fail because others have taken disk or memory."""
         disk, free = self.gauge.free()
-        for what, there, needed in (("disk", disk, rounded(files)), ("memory", free, rounded(memory))):
+        for what, there, needed in (("disk", disk, files), ("memory", free, memory)):
             if not is_enough(there, needed):
                 raise EngineUnavailable(f"computing this release could take {needed >> 20} MB of {what}, and less than twice that is free",
                                         detail="Twice as much must be free, so that it cannot fail for want of it.",
