@@ -144,3 +144,15 @@ def compile_c(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., bytes]:
         return (folder / "a").read_bytes()
 
     return build
+
+
+def chunk_of(trial: Trial, pixel: int) -> Path:
+    """A chunk like the trial's, of frames that are all of one brightness; made once."""
+    chunk = trial.scratch / f"pixel-{pixel}"
+    if not chunk.exists():
+        chunk.mkdir()
+        np.save(chunk / "frames.npy", np.full_like(trial.frames, pixel))
+        (chunk / "chunk.json").write_bytes((trial.chunk / "chunk.json").read_bytes())
+        for path in (chunk, *chunk.iterdir()):
+            path.chmod(0o755)
+    return chunk

@@ -18,7 +18,7 @@ from privid.sandbox.lane import SETUP, Lane, Late, Outcome, Program
 
 from .channels.channel import CHUNKS, TABLES
 from .channels.stage import ANALYSTS, LOAD
-from .conftest import Trial
+from .conftest import Trial, chunk_of
 
 __all__ = ["ALPHA", "Reading", "Sweep", "judged", "told"]
 
@@ -101,7 +101,7 @@ class Sweep:
         return Program(path, install((text if warm else f"#!/usr/bin/python3\n{text}").encode(), "sweep", path), warm=warm)
 
     def _pair(self, programs: Sequence[Program], bit: int, slot: float, brood: int, warm: bool) -> dict[str, object] | None:
-        chunks = [_chunk(self.lanes[0], bit), _chunk(self.lanes[0], bit) if self.placement == TABLES else _chunk(self.lanes[1], 2)]
+        chunks = [chunk_of(self.lanes[0], bit), chunk_of(self.lanes[0], bit) if self.placement == TABLES else chunk_of(self.lanes[1], 2)]
         for trial, program in list(zip(self.lanes, programs, strict=True))[self.placement == CHUNKS:] if warm else ():
             assert trial.lane._nurse is not None
             if program not in trial.lane._nurse._wards or not trial.lane.ready(program):
@@ -122,17 +122,6 @@ class Sweep:
             return None
         felt: dict[str, object] = json.loads(second.stdout)["felt"]
         return felt
-
-
-def _chunk(trial: Trial, pixel: int) -> Path:
-    chunk = trial.scratch / f"swept-{pixel}"
-    if not chunk.exists():
-        chunk.mkdir()
-        np.save(chunk / "frames.npy", np.full_like(trial.frames, pixel))
-        (chunk / "chunk.json").write_bytes((trial.chunk / "chunk.json").read_bytes())
-        for path in (chunk, *chunk.iterdir()):
-            path.chmod(0o755)
-    return chunk
 
 
 def told(found: Sequence[Reading], tests: int = 1) -> dict[str, float]:

@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from privid.sandbox.executable import install
@@ -17,7 +16,7 @@ from privid.sandbox.lane import Lane, Late, Outcome, Program, RunResult
 
 from .channels import before
 from .channels.stage import LOAD
-from .conftest import Trial
+from .conftest import Trial, chunk_of
 from .weaker import weaker
 
 MODULE = LOAD + """(channel,) = [channel for channel in module.CHANNELS if channel.name == NAME]
@@ -39,15 +38,6 @@ CHANNELS = {channel.name: channel for channel in before.CHANNELS}
 @pytest.fixture(scope="module")
 def lane(make_trial: Callable[..., Trial]) -> Trial:
     return make_trial(9)
-
-
-def chunk_of(trial: Trial, pixel: int) -> Path:
-    chunk = trial.scratch / f"pixel-{pixel}"
-    if not chunk.exists():
-        chunk.mkdir()
-        np.save(chunk / "frames.npy", np.full_like(trial.frames, pixel))
-        (chunk / "chunk.json").write_bytes((trial.chunk / "chunk.json").read_bytes())
-    return chunk
 
 
 def in_turn(trial: Trial, program: Program, bit: int, slot: float) -> list[RunResult]:
