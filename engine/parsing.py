@@ -37,6 +37,7 @@ class Parsing:
 
     def __init__(self) -> None:
         self._user: User | None = claim_user() if os.geteuid() == 0 else None
+        self._process: subprocess.Popen[bytes] | None = None
         self._task: Task | None = None
         self._checker = Checker(())
         self._sock, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -84,8 +85,9 @@ class Parsing:
     def close(self) -> None:
         """At the end of its socket it ends."""
         self._sock.close()
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(5)
+        if self._process is not None:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(5)
         if self._user is not None:
             self._user.close()
 
