@@ -21,6 +21,7 @@ from privid.errors import PrividError
 from privid.ledger import Ledger
 from privid.room.room import Room
 from privid.sandbox.capabilities import runs_bound
+from privid.sandbox.cores import claim_cores
 from privid.sandbox.intermission import Intermission
 from privid.sandbox.lane import Lane
 from privid.sandbox.run import Limits
@@ -110,7 +111,7 @@ def _build(options: argparse.Namespace, log: Log, cleanup: ExitStack) -> Server:
     intermission = Intermission()
     lanes = [Lane(index, runtime=runtime, limits=limits, scratch=scratch, cores=cores, warm=not options.cold, intermission=intermission,
                   log=lambda reason: log.write("program not started warm", reason=reason))
-             for index, cores in enumerate(_share_cores(options.lanes))]
+             for index, cores in enumerate(_share_cores(options.lanes, cleanup))]
     readings = Readings(segments_of(cache / "chunks.db"))
     cleanup.callback(readings.close)
     programs = Programs(runtime, limits, readings)
@@ -139,12 +140,12 @@ def _build(options: argparse.Namespace, log: Log, cleanup: ExitStack) -> Server:
     return Server(listener, options.peer_uid, partial(Session, desk, ledger, database, log), log)
 
 
-def _share_cores(lanes: int) -> list[frozenset[int] | None]:
+def _share_cores(lanes: int, cleanup: ExitStack) -> list[frozenset[int] | None]:
     """A core for each lane alone, and the others for this process and its decoders, where there are enough."""
     cores = sorted(os.sched_getaffinity(0))
     if lanes >= len(cores):
         return [None] * lanes
-    own = cores[-lanes:]
+    own = claim_cores(lanes, cores, cleanup)
     os.sched_setaffinity(0, set(cores) - set(own))
     return [frozenset({core}) for core in own]
 
