@@ -265,23 +265,33 @@ privid_total_float8_numeric(PG_FUNCTION_ARGS)
 Datum
 privid_total_int4_numeric(PG_FUNCTION_ARGS)
 {
-	double		value = AsDouble(PG_GETARG_DATUM(0));
+	bool		raises = false;
+	int32		result = numeric_int4_opt_error(PG_GETARG_NUMERIC(0), &raises);
 
-	if (!(value > -2147483648.0 && value < 2147483647.0))
+	if (raises)
 		PG_RETURN_NULL();
-	PG_RETURN_DATUM(DirectFunctionCall1(numeric_int4, PG_GETARG_DATUM(0)));
+	PG_RETURN_INT32(result);
 }
 
-/* numeric::int8 */
+/* numeric::int8; at the ends of the type the number itself decides, for no double is as good as it there */
 Datum
 privid_total_int8_numeric(PG_FUNCTION_ARGS)
 {
-	double		value = AsDouble(PG_GETARG_DATUM(0));
+	Datum		number = PG_GETARG_DATUM(0);
+	double		value = AsDouble(number);
 
-	/* a little inside the type's range, where the double is as good as the number */
 	if (!(fabs(value) < 9.2e18))
-		PG_RETURN_NULL();
-	PG_RETURN_DATUM(DirectFunctionCall1(numeric_int8, PG_GETARG_DATUM(0)));
+	{
+		Datum		low = NumericGetDatum(int64_to_numeric(PG_INT64_MIN));
+		Datum		high = NumericGetDatum(int64_to_numeric(PG_INT64_MAX));
+
+		if (!(fabs(value) < 9.3e18))
+			PG_RETURN_NULL();
+		number = DirectFunctionCall2(numeric_round, number, Int32GetDatum(0));
+		if (DatumGetBool(DirectFunctionCall2(numeric_lt, number, low)) || DatumGetBool(DirectFunctionCall2(numeric_gt, number, high)))
+			PG_RETURN_NULL();
+	}
+	PG_RETURN_DATUM(DirectFunctionCall1(numeric_int8, number));
 }
 
 /* float8::int4 */
@@ -290,7 +300,7 @@ privid_total_int4_float8(PG_FUNCTION_ARGS)
 {
 	double		value = rint(PG_GETARG_FLOAT8(0));
 
-	if (!(value >= -2147483648.0 && value <= 2147483647.0))
+	if (isnan(value) || !FLOAT8_FITS_IN_INT32(value))
 		PG_RETURN_NULL();
 	PG_RETURN_INT32((int32) value);
 }
@@ -301,7 +311,7 @@ privid_total_int8_float8(PG_FUNCTION_ARGS)
 {
 	double		value = rint(PG_GETARG_FLOAT8(0));
 
-	if (!(fabs(value) < 9.2e18))
+	if (isnan(value) || !FLOAT8_FITS_IN_INT64(value))
 		PG_RETURN_NULL();
 	PG_RETURN_INT64((int64) value);
 }
