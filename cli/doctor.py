@@ -103,7 +103,7 @@ def _sandbox(stack: Stack) -> Iterator[Finding]:
     except (ImportError, OSError, RuntimeError) as error:  # it loads libraries of the system, which may be missing
         yield Finding("FAIL", "sandbox", f"could not be loaded: {error}", "Run make setup in the checkout.")
         return
-    for found in survey():
+    for found in survey(stack.layout.lanes):
         yield Finding(found.status.value, found.name, found.found, found.remedy or None)
 
 

@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from pathlib import Path
 
 from privid.errors import PrividError
@@ -59,10 +60,11 @@ def obstacle() -> Finding | None:
     return next((found for found in survey() if found.status is Status.FAIL), None)
 
 
-def survey() -> list[Finding]:
-    """Everything the sandbox depends on, tried rather than looked up where that is possible."""
+def survey(asked: int | None = None) -> list[Finding]:
+    """Everything the sandbox depends on, tried rather than looked up where that is possible; `asked`: lanes, if a number was asked for."""
     checks: tuple[Callable[[], Finding], ...] = (_bubblewrap, _user_namespaces, _apparmor, _seccomp, _control_groups, _warm_starts, _users,
-                                                 _runtime, _cores, _priorities, _memory, _scratch)
+                                                 _runtime, partial(_cores, asked), _priorities, partial(_memory, asked or lanes()),
+                                                 partial(_scratch, asked or lanes()))
     return [check() for check in checks]
 
 
@@ -186,12 +188,15 @@ def _built() -> list[str]:
     return found
 
 
-def _cores() -> Finding:
-    cores = len(os.sched_getaffinity(0))
-    found = f"{cores}, so {lanes()} {'lane' if lanes() == 1 else 'lanes'}"
+def _cores(asked: int | None) -> Finding:
+    cores, number = len(os.sched_getaffinity(0)), asked or lanes()
+    found = f"{cores}, {'and' if asked else 'so'} {number} {'lane' if number == 1 else 'lanes'}{' asked for' if asked else ''}"
     if cores < 2:
         return Finding("cores", Status.CAUTION, f"{found}; programs share the only core with the engine and can feel its work",
                        "Use a machine with two cores or more.")
+    if number >= cores:
+        return Finding("cores", Status.CAUTION, f"{found}; programs share cores with the engine, and slots are further apart",
+                       f"Run: privid up --lanes {cores - 1}.")
     return Finding("cores", Status.PASS, found)
 
 
@@ -206,10 +211,10 @@ def runs_bound(lanes: int, limits: Limits) -> int:
     return 2 * lanes * limits.memory
 
 
-def _memory() -> Finding:
+def _memory(lanes: int) -> Finding:
     total, limits = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), Limits()
     roots = sum(_size(find_runtime(name).root) for name in _built())
-    cold, needed = (memory_bound(lanes(), limits, roots, warm=warm) + _GIB for warm in (False, os.geteuid() == 0))
+    cold, needed = (memory_bound(lanes, limits, roots, warm=warm) + _GIB for warm in (False, os.geteuid() == 0))
     found = f"{total / _GIB:.1f} GiB; lanes can use up to {needed / _GIB:.1f} GiB with the engine, decoded frames not counted"
     if needed > cold:
         found += f", and {BROODS * most_memory(limits) / _GIB:.0f} GiB more for each further program that a lane is busy with at a time"
@@ -223,14 +228,14 @@ def _size(directory: Path) -> int:
     return sum(path.lstat().st_size + 4096 for path in directory.rglob("*"))
 
 
-def _scratch() -> Finding:
+def _scratch(lanes: int) -> Finding:
     name = str(_SCRATCH)
     if not _SCRATCH.is_dir():
         return Finding(name, Status.CAUTION, "does not exist, so lanes read their files from disk and can time each other's accesses",
                        "Mount a tmpfs at /dev/shm.")
     if os.statvfs(_SCRATCH).f_flag & os.ST_NOEXEC:
         return Finding(name, Status.FAIL, "is mounted noexec, so programs cannot be run from it", "Run: mount -o remount,exec /dev/shm.")
-    free, needed = shutil.disk_usage(_SCRATCH).free, lanes() * _LANE_ROOT + _GIB
+    free, needed = shutil.disk_usage(_SCRATCH).free, lanes * _LANE_ROOT + _GIB
     if free < needed:
         return Finding(name, Status.CAUTION, f"{free / _GIB:.1f} GiB free, {needed / _GIB:.1f} GiB wanted",
                        f"Run: mount -o remount,size={-(-needed // _GIB)}G /dev/shm.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -59,6 +60,14 @@ def test_the_survey_names_every_need_and_finds_the_sandbox_working() -> None:
         assert finding.status is Status.PASS or finding.remedy.endswith(".")
     assert findings["users"].status is (Status.PASS if os.geteuid() == 0 else Status.CAUTION)
     assert lanes() >= 1
+
+
+def test_the_survey_counts_with_the_lanes_that_were_asked_for() -> None:
+    one, eight = ({finding.name: finding for finding in survey(lanes)} for lanes in (1, 8))
+    gib = [float(re.search(r"up to ([\d.]+) GiB", found["RAM"].found)[1]) for found in (one, eight)]  # type: ignore[index]
+    assert gib[1] - 1 == pytest.approx(8 * (gib[0] - 1), abs=1)  # a GiB for the engine
+    crowded = {finding.name: finding for finding in survey(len(os.sched_getaffinity(0)))}["cores"]
+    assert crowded.status is Status.CAUTION and "asked for" in crowded.found
 
 
 def test_a_bubblewrap_that_does_not_work_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
