@@ -26,6 +26,8 @@ __all__ = ["Board"]
 _PATIENCE = NANO // 20
 #: Others have their turns for so many nanoseconds at least while a program is imported, as long as an import goes on at a time.
 _TURN = int(SLICE * NANO)
+#: So many slips, none of them longer ago than so many nanoseconds, are worth a warning.
+_OFTEN, _RECENTLY = 20, 600 * NANO
 
 
 class Board:
@@ -49,6 +51,11 @@ class Board:
         self.unread = Unread()
         self._lane_ready, self._margins, self._importing = ready, margins, importing
         self._log = log
+        self._slips: deque[int] = deque(maxlen=_OFTEN)  # when slots slipped, in nanoseconds of the monotonic clock
+
+    def slips_often(self) -> bool:
+        """Whether the machine is too busy for what the timetable promises."""
+        return len(self._slips) == _OFTEN and time.monotonic_ns() - self._slips[0] < _RECENTLY
 
     # The caller holds the lock
 
@@ -147,6 +154,7 @@ class Board:
         for waiting in self._queues[lane]:
             waiting.place = Place(lane, waiting.place.begin + by, waiting.place.pitch)
         self.timetable.slip(lane, by)
+        self._slips.append(now)
         self._log.write("slots slipped", job=slot.job.ident, lane=lane, slots=slots,
                         reason="frames not decoded" if slot.state is State.WAITING else "lane not ready")
 

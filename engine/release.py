@@ -141,7 +141,7 @@ class Desk:
             before = None
         shown |= {"Answered Before": before is not None, "Release": self._name_of(key),
                   "Charges": [self._ledger.preview(claim, role) for claim in claims]}
-        if hints := advice(self._new(request, reads)):
+        if hints := [*advice(self._new(request, reads)), *(self._runner.warnings() if slots else [])]:
             shown["Hints"] = [*shown.get("Hints", []), *hints]
             lines += [f"Hint: {hint}" for hint in hints]
         if before is not None:

@@ -142,6 +142,11 @@ class Runner:
         """When all rows of these jobs are there, by the timetable; 0 if they were there all along."""
         return self._board.unread.read_by([slot for job in jobs for slot in job.wanted.values()])
 
+    def warnings(self) -> list[str]:
+        """What to tell those who think of asking for slots."""
+        often = self._board.slips_often()
+        return ["The machine has been too busy for many slots of late: this may take longer than is announced."] if often else []
+
     def submit(self, table: Table, kind: Kind, runs: Sequence[tuple[int, int]], keys: Sequence[bytes], cells: Cells) -> Job:
         """Reserve slots for the runs (chunk and region) that are neither kept nor under way, and start on them; `cells` are for their
         rows, as many as runs were not kept."""

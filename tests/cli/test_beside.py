@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 
 import privid
+from privid.cli.processes import wait_until
 from tests.cli.apart import COPIED, EMPTY, Apart, apart
 from tests.conftest import BRIGHTNESS, LEVELS, REPOSITORY, write_video
 
@@ -160,7 +161,8 @@ def test_every_command_works_with_the_variables_of_postgresql(machine: Machine) 
     assert re.search(r"^ +-?\d+$", answer, re.MULTILINE), answer
     for command in ("budget", "exposure"):
         assert "camera street: epsilon 10" in machine.privid(command, "street", env=ANA)
-    assert machine.privid("progress", "--once", env=ANA) == "Nothing is being read.\n"
+    # it is told beside the answer, not before it
+    assert wait_until(lambda: machine.privid("progress", "--once", env=ANA) == "Nothing is being read.\n", 20)
     assert machine.ask("SELECT current_user") == "ana"
     assert "permission denied" in machine.privid("ledger", "check", check=False, env=ANA)
     told = machine.privid("ledger", "check", *MARK,

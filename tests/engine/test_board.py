@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from privid.cli.processes import wait_until
 from privid.engine.board import Board
 from privid.engine.jobs import Job, Margins, Slot, State
 from privid.engine.kept import Cell, Cells
@@ -113,4 +114,13 @@ def test_places_in_a_lane_never_overlap(pitch: float) -> None:
         assert all(one[1] <= other[0] for one, other in pairwise(waiting))
         with scene.board.lock:
             assert scene.board.timetable.free_at[0] >= waiting[-1][1]
+    scene.end()
+
+
+def test_many_slips_of_late_are_worth_a_warning() -> None:
+    scene = Scene(defers=False)
+    scene.job("slow", 1, 0.002)
+    assert not scene.board.slips_often()
+    assert scene.take(1) is None  # it is never ready, and slips every fifty milliseconds or so
+    assert wait_until(scene.board.slips_often, 10)
     scene.end()

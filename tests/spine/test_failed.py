@@ -35,7 +35,7 @@ BRIGHT = sum(level > 50 for level in CALM)
 
 def make(world: World, name: str, program: str, columns: str = COLUMNS, camera: str = "open_calm", **options: str) -> str:
     world.stack.executable(name, f"{program}\n# {name}\n".encode())  # a content of its own, which nobody has run before
-    world.stack.table(name, camera, name, columns=columns, **{"max_rows": "3", "timeout": "500ms", **options})
+    world.stack.table(name, camera, name, columns=columns, **{"max_rows": "3", "timeout": "200ms", **options})
     return name
 
 
