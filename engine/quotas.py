@@ -49,7 +49,7 @@ class Quotas:
                 self._running[role] += 1
                 return Turn(role, lambda: self._ended(role))
         raise QuotaExceeded(f'role "{role}" has {running} releases under way, and its quota is {most}',
-                            hint="Wait until one of them is answered, or ask an owner of cameras for more (privid.set_quota).")
+                            hint="Wait until one of them is answered, or ask who runs this database for more (privid.set_quota).")
 
     def _ended(self, role: str) -> None:
         with self._lock:

@@ -619,12 +619,12 @@ BEGIN
   IF TG_OP = 'INSERT' AND TG_TABLE_NAME = 'executable_store' AND found.executables > allowed.executables THEN
     RAISE EXCEPTION USING ERRCODE = '53400',
       MESSAGE = format('role "%s" would have %s executables, but its quota is %s', owner, found.executables, allowed.executables),
-      HINT = 'Remove some with privid.remove, or ask an owner of cameras for more (privid.set_quota).';
+      HINT = 'Remove some with privid.remove, or ask who runs this database for more (privid.set_quota).';
   END IF;
   IF found.bytes > allowed.upload_bytes AND (TG_OP = 'INSERT' OR octet_length(NEW.content) > octet_length(OLD.content)) THEN
     RAISE EXCEPTION USING ERRCODE = '53400',
       MESSAGE = format('uploads of role "%s" would have %s bytes, but its quota is %s', owner, found.bytes, allowed.upload_bytes),
-      HINT = 'Remove some with privid.remove or privid.detach, or ask an owner of cameras for more (privid.set_quota).';
+      HINT = 'Remove some with privid.remove or privid.detach, or ask who runs this database for more (privid.set_quota).';
   END IF;
   RETURN NULL;
 END
@@ -659,7 +659,7 @@ BEGIN
     IF found > allowed THEN
       RAISE EXCEPTION USING ERRCODE = '53400',
         MESSAGE = format('role "%s" would have %s foreign tables of cameras, but its quota is %s', role, found, allowed),
-        HINT = 'Drop some, or ask an owner of cameras for more (privid.set_quota).';
+        HINT = 'Drop some, or ask who runs this database for more (privid.set_quota).';
     END IF;
   END LOOP;
 END
@@ -687,18 +687,18 @@ BEGIN
                                (4, 'kept_bytes', coalesce(e.kept_bytes, 0)::numeric, q.kept_bytes),
                                (5, 'jobs', coalesce(e.jobs, 0)::numeric, q.jobs::bigint)) item(n, resource, used, quota)
     WHERE who.rolname = me
-       OR (who.rolcanlogin AND (pg_has_role(me, 'privid_owner', 'USAGE') OR (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = me)))
+       OR (who.rolcanlogin AND has_function_privilege(me, 'privid.set_quota(text,integer,bigint,integer,bigint,integer)', 'EXECUTE'))
     ORDER BY 1, item.n;
 END
 $$;
 COMMENT ON FUNCTION privid.read_quotas() IS 'the rows of privid.quotas for whoever asks';
 
 CREATE VIEW privid.quotas AS SELECT q.role, q.resource, q.used, q.quota FROM privid.read_quotas() q;
-COMMENT ON VIEW privid.quotas IS 'what the current role has of each resource, and what it may have; for owners of cameras, that of all who can log in';
+COMMENT ON VIEW privid.quotas IS 'what the current role has of each resource, and what it may have; for whoever may set quotas, that of all who can log in';
 
 REVOKE EXECUTE ON FUNCTION privid.set_quota(text, integer, bigint, integer, bigint, integer), privid.reset_quota(text), privid.take_turn(text),
   privid.uploaded(text), privid.tables_of(text), privid.quota_of(text), privid.check_uploads(), privid.check_tables() FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION privid.set_quota(text, integer, bigint, integer, bigint, integer), privid.reset_quota(text) TO privid_owner;
+-- One role's analyst may be another owner's: quotas are set by whoever runs the database, and those to whom he grants that.
 GRANT EXECUTE ON FUNCTION privid.quota_of(text) TO privid_engine;
 GRANT SELECT ON privid.quota_store TO privid_engine;
 GRANT SELECT, INSERT, UPDATE ON privid.quota_use TO privid_engine;

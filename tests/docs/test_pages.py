@@ -110,8 +110,8 @@ PROMPT = "analyst=> "
 
 
 def lasting(lines: list[str]) -> list[str]:
-    """Without the seconds, which depend on the machine."""
-    return [re.sub(r"[\d.]+ s(?=,|$| after)", "… s", line.rstrip()) for line in lines]
+    """Without what depends on the machine: the seconds, and whether it is busy."""
+    return [re.sub(r"[\d.]+ s(?=,|$| after)", "… s", line.rstrip()) for line in lines if "has been too busy" not in line]
 
 
 def test_what_explain_says_on_the_pages_is_what_it_says(street: Any) -> None:

@@ -41,7 +41,7 @@ class Guest:
 
     def quota(self, **most: int) -> None:
         given = ", ".join(f"{name} => {value}" for name, value in most.items())
-        self.world.rows(f"SELECT privid.set_quota('{self.role}', {given})", user="owner")
+        self.world.rows(f"SELECT privid.set_quota('{self.role}', {given})", user="privid")
 
     def used(self, resource: str) -> tuple[int, int]:
         return tuple(map(int, self.rows("SELECT used, quota FROM privid.quotas WHERE resource = %s", resource)[0]))  # type: ignore[return-value]
@@ -63,7 +63,7 @@ def guest(world: World, unique: Callable[[str], str]) -> Iterator[Guest]:
     for camera in ("open_calm", "calm", "stormy"):
         world.rows(f"GRANT USAGE ON FOREIGN SERVER {camera} TO {role}", user="owner")
     yield Guest(world, role)
-    world.rows(f"SELECT privid.reset_quota('{role}')", user="owner")
+    world.rows(f"SELECT privid.reset_quota('{role}')", user="privid")
     world.rows(f"DELETE FROM privid.executable_store WHERE owner = '{role}'; DROP OWNED BY {role}; DROP ROLE {role}", user="privid")
 
 
@@ -232,14 +232,14 @@ def test_a_release_too_many_is_refused_before_it_is_charged_and_the_next_one_is_
 def test_raw_reads_of_an_owner_are_counted_and_refused_too(guest: Guest, world: World, unique: Callable[[str], str]) -> None:
     table = guest.table(unique("t"))
     guest.rows(f"GRANT USAGE ON SCHEMA {guest.role} TO owner; GRANT SELECT ON {table} TO owner")
-    world.rows("SELECT privid.set_quota('owner', jobs => 0)", user="owner")
+    world.rows("SELECT privid.set_quota('owner', jobs => 0)", user="privid")
     try:
         for _ in range(2):
             with pytest.raises(psycopg.Error) as caught:
                 world.rows(f"SELECT count(*) FROM {guest.role}.{table}", user="owner", raw="on")
             assert caught.value.sqlstate == LIMIT
     finally:
-        world.rows("SELECT privid.reset_quota('owner')", user="owner")
+        world.rows("SELECT privid.reset_quota('owner')", user="privid")
     assert world.rows(f"SELECT count(*) FROM {guest.role}.{table}", user="owner", raw="on") == [(10,)]
 
 
@@ -308,36 +308,43 @@ def test_one_role_cannot_have_what_another_has_kept_forgotten(guest: Guest, worl
 # Who sets and sees them
 
 
-def test_owners_and_superusers_set_quotas_and_nobody_else(guest: Guest, world: World) -> None:
+def test_who_runs_the_database_sets_quotas_and_whoever_is_granted_that(guest: Guest, world: World) -> None:
     for statement in ("SELECT privid.set_quota(current_user::text, jobs => 99)", "SELECT privid.reset_quota(current_user::text)",
                       "UPDATE privid.quota_store SET jobs = 99", "DELETE FROM privid.quota_turns", "SELECT privid.take_turn('owner')",
                       "UPDATE privid.quota_use SET jobs = 0"):
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             guest.rows(statement)
+    set_quota = "FUNCTION privid.set_quota(text, integer, bigint, integer, bigint, integer)"
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):  # another owner's analyst might be meant
+        world.rows(f"SELECT privid.set_quota('{guest.role}', jobs => 1)", user="owner")
+    world.rows(f"GRANT EXECUTE ON {set_quota} TO owner", user="privid")
     for user, most in (("owner", 5), ("privid", 7)):
         world.rows(f"SELECT privid.set_quota('{guest.role}', jobs => {most})", user=user)
         assert guest.used("jobs")[1] == most
     for wrong in ("'nobody_of_this_name', jobs => 1", f"'{guest.role}', jobs => -1"):
         with pytest.raises(psycopg.Error) as caught:
-            world.rows(f"SELECT privid.set_quota({wrong})", user="owner")
+            world.rows(f"SELECT privid.set_quota({wrong})", user="privid")
         assert caught.value.sqlstate in ("42704", "22023")
+    assert {guest.role, "analyst"} <= {role for role, in world.rows("SELECT role FROM privid.quotas", user="owner")}
+    world.rows(f"REVOKE EXECUTE ON {set_quota} FROM owner", user="privid")
 
 
 def test_what_is_set_for_public_holds_for_whoever_has_no_quota_of_its_own(guest: Guest, world: World) -> None:
-    world.rows("SELECT privid.set_quota('public', tables => 77)", user="owner")
+    world.rows("SELECT privid.set_quota('public', tables => 77)", user="privid")
     try:
         guest.quota(jobs=3)
         assert (guest.used("tables")[1], guest.used("jobs")[1]) == (77, 3)
         guest.quota(tables=5)
         assert (guest.used("tables")[1], guest.used("jobs")[1]) == (5, 3)
     finally:
-        world.rows("SELECT privid.reset_quota('public')", user="owner")
-    world.rows(f"SELECT privid.reset_quota('{guest.role}')", user="owner")
+        world.rows("SELECT privid.reset_quota('public')", user="privid")
+    world.rows(f"SELECT privid.reset_quota('{guest.role}')", user="privid")
     assert (guest.used("tables")[1], guest.used("jobs")[1]) == (1000, 32)
 
 
-def test_everybody_sees_their_own_and_owners_see_all(guest: Guest, world: World) -> None:
+def test_everybody_sees_their_own_and_who_sets_them_sees_all(guest: Guest, world: World) -> None:
     assert {role for role, in guest.rows("SELECT role FROM privid.quotas")} == {guest.role}
-    assert {guest.role, "analyst", "owner"} <= {role for role, in world.rows("SELECT role FROM privid.quotas", user="owner")}
+    assert {role for role, in world.rows("SELECT role FROM privid.quotas", user="owner")} == {"owner"}
+    assert {guest.role, "analyst", "owner"} <= {role for role, in world.rows("SELECT role FROM privid.quotas", user="privid")}
     assert [row[0] for row in guest.rows("SELECT resource FROM privid.quotas")] == [
         "executables", "upload_bytes", "tables", "kept_bytes", "jobs"]
