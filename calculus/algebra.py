@@ -349,9 +349,9 @@ def _public_env(public: FromPublic, offset: int) -> dict[tuple[int, int], Expr]:
 def _renamed(item: FromSubquery) -> FromPublic | None:
     """(VALUES ...) k(key), or a subquery that only picks columns of a public relation: the relation itself, under other names."""
     inner = item.select
-    if isinstance(inner, SetOperation) or inner.grouped:
+    if isinstance(inner, SetOperation) or inner.grouped or (inner.where, inner.limit, inner.offset) != (None, None, None):
         return None
-    if not inner.sources and inner.where is None and inner.targets:
+    if not inner.sources and inner.targets:
         # VALUES with one row has become a SELECT of constants
         row = [bare(t.expr) for t in inner.targets]
         columns = tuple(PublicColumn(t.name, t.expr.type, i) for i, t in enumerate(inner.targets, 1))
@@ -362,7 +362,7 @@ def _renamed(item: FromSubquery) -> FromPublic | None:
     public = inner.sources[0]
     if isinstance(public, FromSubquery):
         public = _renamed(public) or public
-    if not isinstance(public, FromPublic) or (inner.where, inner.limit, inner.offset) != (None, None, None):
+    if not isinstance(public, FromPublic):
         return None
     places = {c.number: place for place, c in enumerate(public.columns)}
     picked = [t.expr for t in inner.targets]

@@ -9,7 +9,7 @@ from privid.errors import NoRule
 
 from . import show
 from .certificate import Facts, Place, Relation
-from .clamps import RANGES
+from .clamps import RANGES, clamped
 from .facts import Judge
 from .functions import FUNCTIONS, FunctionClass, is_operator, names
 from .tree import AnyOf, Call, Col, Const, DistinctFrom, Expr, Logic, NullIf, Relabel, bare, position, walk
@@ -125,6 +125,8 @@ class Scope:
 
     def _check_call(self, fn: str, expr: Expr) -> None:
         kind = FUNCTIONS[fn].kind
+        if isinstance(expr, Call) and fn in RANGES:
+            clamped(expr)  # bounds that are not constant, or that range refuses
         if kind is FunctionClass.TRUSTED_ONLY:
             raise NoRule(f"{_word(fn)} {show.signature(fn)} has no rule for values that an executable outputs", position=position(expr.loc),
                          detail="It can raise an error, and an error would show what the video shows.",

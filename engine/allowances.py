@@ -12,15 +12,17 @@ __all__ = ["QUICK", "SLOW_FACTOR", "allowance_of", "is_slow", "margin_of", "pick
 
 #: seconds; what could take longer is slow, has a lane of its own, and is given so many times its bound, because quick ones go first
 QUICK, SLOW_FACTOR = Fraction(1), 4
-#: seconds between the moment at which rows are handed over and the deadline: for the way, for noise on each value of each group, and for
-#: each candidate of a quantile; several times what they take. An engine that is busier than that answers late, whatever the rows.
+#: seconds between the moment at which rows are handed over and the deadline: for the way, for each value of each group on it and the noise
+#: it gets, and for each candidate of a quantile; several times what they take. An engine that is busier than that answers late, whatever
+#: the rows.
 _MARGIN, _VALUE, _CANDIDATE = Fraction(20, 1000), Fraction(15, 100_000), Fraction(15, 1_000_000)
 
 
 def margin_of(plan: Plan) -> Fraction:
     """Seconds that noise may take."""
     candidates = sum(len(output.quantile.candidates) for output in plan.outputs if output.quantile is not None)
-    return _MARGIN + len(plan.keys) * (_VALUE * max(1, len(plan.columns)) + _CANDIDATE * candidates)
+    width = max(1, len(plan.columns)) + (len(plan.keys[0]) if plan.keys else 0)
+    return _MARGIN + len(plan.keys) * (_VALUE * width + _CANDIDATE * candidates)
 
 
 def allowance_of(worst: Fraction, quantum: Fraction) -> Fraction:

@@ -10,7 +10,8 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
+from itertools import islice
 
 from privid.sandbox.intermission import SLICE
 from privid.sandbox.run import RunResult
@@ -28,6 +29,10 @@ _PATIENCE = NANO // 20
 _TURN = int(SLICE * NANO)
 #: So many slips, none of them longer ago than so many nanoseconds, are worth a warning.
 _OFTEN, _RECENTLY = 20, 600 * NANO
+#: Keys of slots that are remembered when they are over.
+_RECENT = 4096
+#: To move slots takes time, the more the more there are; so many times that pass before they could be moved again.
+_RESPITE = 20
 
 
 class Board:
@@ -40,6 +45,7 @@ class Board:
         self.timetable = Timetable(lanes)
         self.under_way: dict[bytes, Slot] = {}
         self.finished = 0  # slots that have left under_way
+        self.recent: deque[bytes] = deque(maxlen=_RECENT)  # keys of the last of them
         self.busy_until = 0.0  # when the last has, in seconds of the monotonic clock
         self.running: list[list[Slot]] = [[] for _ in range(lanes)]  # handed to their lane: one runs, the next is prepared
         self.stopped = False
@@ -52,6 +58,7 @@ class Board:
         self._lane_ready, self._margins, self._importing = ready, margins, importing
         self._log = log
         self._slips: deque[int] = deque(maxlen=_OFTEN)  # when slots slipped, in nanoseconds of the monotonic clock
+        self._moving = [0] * lanes  # nanoseconds that it took the last time
 
     def slips_often(self) -> bool:
         """Whether the machine is too busy for what the timetable promises."""
@@ -61,6 +68,7 @@ class Board:
 
     def reserve(self, job: Job, todo: Sequence[Slot], pitch: int, earliest: int) -> None:
         """Give a job its slots: shared ones where the same chunk is under way, the others at new places."""
+        job.earliest = earliest
         for slot in todo:
             shared = self.under_way.get(slot.key)
             job.wanted[slot.key] = shared or slot
@@ -78,6 +86,11 @@ class Board:
                 self._share(lane, job, earliest)
         job.left = len(job.own)
         self.changed.notify_all()
+
+    def ended_since(self, finished: int, keys: Set[bytes]) -> list[bytes]:
+        """Those of the keys whose slots may have ended since so many had."""
+        new = self.finished - finished
+        return list(keys) if new > len(self.recent) else [key for key in islice(reversed(self.recent), new) if key in keys]
 
     def _share(self, lane: int, job: Job, earliest: int) -> None:
         """Let a new job take turns with those that wait already, so that a long one does not hold a short one up.
@@ -97,7 +110,7 @@ class Board:
         while used:
             time_used, number, waiting = heapq.heappop(used)
             slot = waiting.popleft()
-            slot.place = Place(lane, moment, slot.place.pitch)
+            slot.place = Place(lane, max(moment, slot.job.earliest), slot.place.pitch)  # before that, its frames cannot be there
             moment = slot.place.end
             shared.append(slot)
             if waiting:
@@ -117,6 +130,7 @@ class Board:
         slot.state = state
         slot.job.left -= 1
         self.finished += 1
+        self.recent.append(slot.key)
         if self.under_way.get(slot.key) is slot:
             del self.under_way[slot.key]
             self.busy_until = time.monotonic()
@@ -127,6 +141,7 @@ class Board:
         """Nobody wants these any more; their lanes are free from the last slot that is left."""
         for slot in slots:
             self.close(slot, State.CANCELLED)
+        self.unread.drop(slots)
         self.prune()
         for lane, waiting in enumerate(self._queues):
             left = [slot.place for slot in (*waiting, *self.running[lane]) if not slot.over]
@@ -148,11 +163,13 @@ class Board:
 
     def _slip(self, lane: int, slot: Slot, now: int) -> None:
         wait = self._margins(lane, slot).handover + (_PATIENCE if slot.state is State.READY and not self._lane_ready(lane, slot) else 0)
-        free = max([now + wait, *(other.place.end - 1 for other in self.running[lane] if other is not slot and not other.over)])
+        running = [other.place.end - 1 for other in self.running[lane] if other is not slot and not other.over]
+        free = max([now + wait + _RESPITE * self._moving[lane], *running])
         slots = (free - slot.place.begin) // slot.place.pitch + 1
         by = slots * slot.place.pitch
         for waiting in self._queues[lane]:
             waiting.place = Place(lane, waiting.place.begin + by, waiting.place.pitch)
+        self._moving[lane] = time.monotonic_ns() - now
         self.timetable.slip(lane, by)
         self._slips.append(now)
         self._log.write("slots slipped", job=slot.job.ident, lane=lane, slots=slots,

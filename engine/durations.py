@@ -38,8 +38,14 @@ class Durations:
         self._imports: dict[str, int] = {}  # what importing modules took, by their content
 
     def pitch(self, table: Table) -> int:
-        """Length of one slot of a table: what its program may take, and the guard; or what reading takes, so that outputs never pile up."""
-        return max(nanoseconds(table.timeout) + self._guard, len(self._lanes) * reading_time(table))
+        """Length of one slot of a table: what its program may take, and the guard; or what reading takes, so that outputs never pile up; or
+        what decoding takes, so that no slot waits for frames, which take the longer the more they show."""
+        return max(nanoseconds(table.timeout) + self._guard, len(self._lanes) * max(reading_time(table), self._decoding(table)))
+
+    def _decoding(self, table: Table) -> int:
+        """Of one chunk; frames behind a mask or of a region are written once more."""
+        footage = table.camera.footage
+        return NANO * table.grid.size * footage.width * footage.height // PIXELS_PER_SECOND * (1 if is_whole(table) else 2)
 
     def is_warm(self, table: Table) -> bool:
         """Whether its program is to be started warm."""
@@ -54,15 +60,11 @@ class Durations:
     def lead(self, table: Table, slots: int) -> int:
         """From a reservation to its first slot: time to start the decoder and to decode the first chunk, and to make what the program is
         started from. To come late costs a whole slot, so the longer the slots, the more is allowed for."""
-        footage = table.camera.footage
-        decoding = NANO * table.grid.size * footage.width * footage.height // PIXELS_PER_SECOND
-        if not is_whole(table):
-            decoding *= 2  # frames behind a mask or of a region are written once more
         boot = 0
         if self.is_warm(table):
             children = min(first_batch(self.pitch(table) / NANO), -(-slots // len(self._lanes)))
             boot = self._import(table) + children * CHILD
-        return LEAD + min(self.pitch(table) // 8, LONGEST_ALLOWANCE) + decoding + boot
+        return LEAD + min(self.pitch(table) // 8, LONGEST_ALLOWANCE) + self._decoding(table) + boot
 
     def work(self, table: Table, slots: int) -> int:
         """Of each lane: its share of the slots, and the waits of all lanes for the imports that come after the first."""

@@ -40,7 +40,7 @@ __all__ = ["COMMAND", "Begun", "Changed", "Done", "Evaluation", "Evaluations", "
 
 #: what starts the evaluator; its arguments follow
 COMMAND = [sys.executable, "-m", "privid.engine.evaluator"]
-#: seconds after the moment at which rows must have come, after which they are given up
+#: seconds after the moment at which rows are said, after which they are given up; or the margin, which knows how many there can be
 _PATIENCE = 1.0
 #: seconds before a dead evaluator is replaced, the second time and later
 _PAUSE = 0.5
@@ -164,7 +164,7 @@ class Evaluation:
         """At the moment at which the time is over, and not before."""
         until = begun.begin + self.task.allowance - self.task.margin
         try:
-            done = self.done.result(max(0, until - time.monotonic_ns()) / NANO + _PATIENCE)
+            done = self.done.result(max(0, until - time.monotonic_ns()) / NANO + max(_PATIENCE, self.task.margin / NANO))
         except TimeoutError:
             done = Done(self.task.ident, None, "TimeoutError")
         while (left := until - time.monotonic_ns()) > 0:

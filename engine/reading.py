@@ -85,6 +85,13 @@ class Unread:
         with self._lock:
             self._slots += slots
 
+    def drop(self, slots: Iterable[Slot]) -> None:
+        """These were given up: nothing of them is read, and nobody waits for it."""
+        gone = set(slots)
+        with self._lock:
+            self._slots = [slot for slot in self._slots if slot not in gone]
+            self._handed = {slot: None for slot in self._handed if slot not in gone}
+
     def read_by(self, wanted: Sequence[Slot], more: Sequence[tuple[int, int]] = ()) -> int:
         """When all rows of these slots are there, whatever was printed, in them and in all others; `more`: ends of slots to come, and what
         reading them takes, whose rows count too. 0 for none."""

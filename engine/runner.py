@@ -153,18 +153,19 @@ class Runner:
         folder, warm = self._scratch / f"job-{secrets.token_hex(8)}", self.durations.is_warm(table)
         program = Program(folder / PROGRAM, kind, table.runtime, folder / FILES if table.executable.files else None, warm)
         job = Job(secrets.token_hex(4), table, program, folder, cells, reading_time(table))
-        board = self._board
+        board, wanted, asked, known = self._board, frozenset(keys), list(keys), dict[bytes, int]()
         while True:
-            # The cache is asked outside the lock. A slot enters it before it leaves under_way, so unless some slot finished
+            # The cache is asked outside the lock. A slot enters it before it leaves under_way, so unless one of these finished
             # meanwhile, what is in neither has never run.
             finished = board.finished
-            known = self._cache.known(keys)
+            known |= self._cache.known(asked)
             with board.lock:  # what is under way may be kept, but its moment has not come
                 known = {key: address for key, address in known.items() if key not in board.under_way}
             todo = [Slot(key, chunk, region, _NOWHERE, _NO_CELL, job, {job}) for (chunk, region), key in zip(runs, keys, strict=True)
                     if key not in known]
             with board.lock:
-                if finished == board.finished or not todo:
+                asked = board.ended_since(finished, wanted)
+                if not asked or not todo:
                     job.kept = known
                     board.reserve(job, todo, self.durations.pitch(table), time.monotonic_ns() + self.durations.lead(table, len(todo)))
                     for number, slot in enumerate(job.own):

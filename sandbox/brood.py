@@ -35,6 +35,7 @@ from .cgroups import ZYGOTE, Hierarchy
 from .child import Child
 from .command import ENVIRONMENT
 from .intermission import SLICE, Intermission
+from .places import pinned
 from .run import Limits, prefer
 from .sweeper import Sweeper
 from .users import SANDBOX_GID, claim_user
@@ -81,7 +82,8 @@ class Brood:
         self._said: set[str] = set()
         self._listening = threading.Lock()
         self._made: list[Child] = []
-        self._pins: list[int] = []
+        #: for the lane, when the timetable has no more use for this brood: what must not be numbered anew yet (places.py)
+        self.pins: list[int] = []
         self._nest = lane / name
         self._nest.mkdir(mode=0o755)
         count += _WITNESSES
@@ -123,6 +125,7 @@ class Brood:
         self._ask("zygote")
         self._init = _children(self._nursery.pid)[0]
         zygote = _children(self._init)[0]
+        self.pins += [*pinned(self._init), *pinned(zygote)]
         self._zygote.add(zygote)
         if cores is not None:
             os.sched_setaffinity(zygote, cores)
@@ -208,7 +211,7 @@ class Brood:
             mounts = []
             for child in self._made:
                 mounts.append(child.furnish(limits, self.uid, SANDBOX_GID, opened))
-                self._pins += child.pins()
+                self.pins += child.pins()
             with _visit() as enter:
                 for child, (box, space) in zip(self._made, mounts, strict=True):
                     enter(space)
@@ -254,14 +257,15 @@ class Brood:
         self._nursery.kill()
         self._nursery.wait()
         self.control.close()
+        tmps = [child.tmpfs for child in self._made if child.tmpfs >= 0]  # what is left in them is cleared away first
         for child in self._made:
             child.close()
         self._made.clear()
         self.children.clear()
         removed = [group.remove(patience=10) for group in groups]
-        for fd in self._pins:
+        for fd in (*tmps, *self.pins):
             os.close(fd)
-        self._pins.clear()
+        self.pins.clear()
         if all(removed):  # or else nobody gets this user again before the engine ends
             self._user.close()
         for box in sorted(self._nest.glob("**/*"), reverse=True):

@@ -10,6 +10,7 @@ from pathlib import Path
 from . import syscalls
 from .cgroups import Group
 from .chunk import CHUNK_FILE, FRAMES_FILE
+from .places import pinned
 from .run import Limits
 from .sweeper import Sweeper
 from .verify import Seen
@@ -50,9 +51,8 @@ class Child:
         return box, space
 
     def pins(self) -> list[int]:
-        """Device numbers of a tmpfs and of what an IPC namespace holds are given out anew when they are free: held until the whole brood is
-        gone, so that the numbers which a later child sees do not tell how fast an earlier one went away."""
-        return [self.tmpfs, os.open(f"/proc/{self.seen.pid}/ns/ipc", os.O_RDONLY | os.O_CLOEXEC)]
+        """What has device numbers, which are given out anew when they are free (places.py): its file systems, and what namespaces hold."""
+        return [os.dup(self.tmpfs), *pinned(self.seen.pid)]
 
     def clear(self) -> bool:
         """Take back the chunk of a slot that did not begin. False if the child cannot be used again: it must have been frozen all along."""
@@ -64,7 +64,7 @@ class Child:
             (self.box / name).unlink(missing_ok=True)
 
     def bury(self) -> bool:
-        """Free all that its run held; the empty file system is pinned until the whole brood is closed. Its group, which what it wrote is
+        """Free all that its run held; the empty file system stays until the whole brood is closed. Its group, which what it wrote is
         counted to, goes last. False while the kernel is still at it."""
         if self.output >= 0:
             self.group.kill()

@@ -32,7 +32,9 @@ from .syscalls import (
 __all__ = ["NOBODY", "Confinement", "confine", "environment"]
 
 NOBODY = 65534
-_NEW_USER, _NEW_PID, _NEW_CGROUP = 0x10000000, 0x20000000, 0x2000000
+_NEW_USER, _NEW_PID, _NEW_CGROUP, _NEW_IPC = 0x10000000, 0x20000000, 0x2000000, 0x8000000
+#: one for all: a file system of each one's own would have a number, and runs would see by theirs when it is free again (places.py)
+_EMPTY = Path("/run/privid/empty")
 
 
 @dataclass(frozen=True)
@@ -60,10 +62,10 @@ def confine(wanted: Confinement) -> None:
 
 
 def enter_namespaces(wanted: Confinement) -> None:
-    """No network, nobody to signal, and no mount in common with anybody."""
+    """No network, nobody to signal, and no mount in common with anybody. No IPC namespace, which has file systems: no call reaches one."""
     root = os.geteuid() == 0
     uid, gid = os.geteuid(), os.getegid()
-    flags = NAMESPACE_FLAGS & ~(_NEW_CGROUP | (_NEW_USER if root else 0) | (0 if wanted.own_pids else _NEW_PID))
+    flags = NAMESPACE_FLAGS & ~(_NEW_CGROUP | _NEW_IPC | (_NEW_USER if root else 0) | (0 if wanted.own_pids else _NEW_PID))
     with suppress(OSError):
         unshare(flags)
         if not root:
@@ -78,7 +80,11 @@ def enter_namespaces(wanted: Confinement) -> None:
 def leave_files(wanted: Confinement) -> None:
     """As its file system one empty directory that cannot be written; where mounts are its own, or it is root."""
     with suppress(OSError):
-        empty = new_tmpfs({"size": "4k", "nr_inodes": "1", "mode": "555"}, ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV | ATTR_NOEXEC)
+        if os.geteuid() == 0:
+            _EMPTY.mkdir(mode=0o555, parents=True, exist_ok=True)
+            empty = os.open(_EMPTY, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        else:
+            empty = new_tmpfs({"size": "4k", "nr_inodes": "1", "mode": "555"}, ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV | ATTR_NOEXEC)
         os.fchdir(empty)
         os.chroot(".")
         os.close(empty)

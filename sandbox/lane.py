@@ -106,7 +106,7 @@ class Lane:
         able = warm and strokes
         if self._as_root:
             _allow_descriptors()
-        self._nurse = Nurse(f"lane-{index}-nurse", self._breed, log) if able else None
+        self._nurse = Nurse(f"lane-{index}-nurse", self._breed, log, self._pins.keep) if able and self._pins is not None else None
 
     @property
     def warm(self) -> bool:
@@ -182,7 +182,8 @@ class Lane:
         return self._nurse.why_cold(program) or "no child was ready"
 
     def _run_warm(self, brood: Brood, child: Child, chunk_dir: Path, begin: float, end: float, stop: Stop | None) -> RunResult:
-        assert self._nurse is not None
+        assert self._nurse is not None and self._pins is not None
+        self._pins.turn()
         untouched = False
         try:
             with self._hand() as hand:

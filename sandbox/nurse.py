@@ -87,10 +87,11 @@ def _number(wanted: float, most: int) -> int:
 
 
 class Nurse:
-    """`breed` makes a brood of so many children for a program."""
+    """`breed` makes a brood of so many children for a program; `keep` takes what of a brood must not be numbered anew yet."""
 
-    def __init__(self, name: str, breed: Callable[[Program, int], Brood], log: Callable[[str], None]) -> None:
-        self._breed = breed
+    def __init__(self, name: str, breed: Callable[[Program, int], Brood], log: Callable[[str], None],
+                 keep: Callable[[list[int]], None]) -> None:
+        self._breed, self._keep = breed, keep
         self._log = log
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
@@ -119,7 +120,15 @@ class Nurse:
         with self._lock:
             if (ward := self._wards.get(program)) is not None:
                 ward.slots, ward.dismissed = 0, True
+                for brood in ward.broods:
+                    self._hand_over(brood)
                 self._changed.notify_all()
+
+    def _hand_over(self, brood: Brood) -> None:
+        """The timetable has no more use for a brood: its last child has begun its run, or no slot of the program comes any more. When it is
+        gone depends on what its runs have left."""
+        kept, brood.pins = brood.pins, []
+        self._keep(kept)
 
     def ready(self, program: Program) -> bool:
         """Whether a slot of this program can begin: a child is ready, or none will ever be."""
@@ -139,6 +148,8 @@ class Nurse:
             for brood in ward.broods if ward else ():
                 if brood.children:
                     child = brood.children.popleft()
+                    if not brood.children:
+                        self._hand_over(brood)
                     self._busy[brood] = self._busy.get(brood, 0) + 1
                     self._changed.notify_all()
                     return brood, child
@@ -246,8 +257,11 @@ class Nurse:
                 ward.broods.append(brood)
                 ward.imported = brood.imported
                 ward.slots -= min(count, ward.slots)
+                if ward.dismissed:
+                    self._hand_over(brood)
                 self._changed.notify_all()  # it may have been dismissed while they were made
         if ward is None:  # dismissed meanwhile
+            self._hand_over(brood)
             self._try(brood.close)
 
     def _closable(self) -> list[tuple[_Ward, Brood]]:

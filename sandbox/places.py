@@ -8,7 +8,8 @@ slips.
 
 The kernel numbers file systems without a disk by the lowest number that is free. A run's /tmp is one, as is that of its outputs, and its
 namespaces hold others. How soon they go away depends on what the run has piled up, and the next one could tell from its own number. So a
-lane keeps them, emptied, until so many more runs were started that everything of the run is over.
+lane keeps them, emptied, until so many more runs were started that everything of the run is over. Those of a brood it keeps from the moment
+at which the timetable has no more use for it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from pathlib import Path
 from .hands import Late
 from .syscalls import ATTR_NODEV, ATTR_NOEXEC, ATTR_NOSUID, new_tmpfs
 
-__all__ = ["GENERATION", "Pins", "Place", "Places"]
+__all__ = ["GENERATION", "Pins", "Place", "Places", "pinned"]
 
 #: Runs after which a place of an ordinary user's lane is used again.
 _COUNT = 256
@@ -108,6 +109,11 @@ class Places:
             return place
 
 
+def pinned(pid: int) -> list[int]:
+    """Descriptors of the namespaces of a process that hold file systems."""
+    return [os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in ("mnt", "ipc")]
+
+
 class Pins:
     """Descriptors that keep the file systems of runs from being numbered anew. When they are closed depends on the number of runs alone."""
 
@@ -125,6 +131,14 @@ class Pins:
                 if len(self._generations) > 2:
                     threading.Thread(target=_close, args=(self._generations.popleft(),), name="pins", daemon=True).start()
             return self._generations[-1]
+
+    def keep(self, descriptors: list[int]) -> None:
+        """These too, as if a run had them that begins now."""
+        with self._lock:
+            if self._generations:
+                self._generations[-1] += descriptors
+            else:  # the lane has ended
+                _close(descriptors)
 
     def close(self) -> None:
         with self._lock:

@@ -31,7 +31,7 @@ from .cgroups import Group
 from .chunk import CHUNK_FILE, FRAMES_FILE
 from .command import sandbox_command
 from .hands import Booked, Hand, Late, OwnHand, Stop, watch
-from .places import Place
+from .places import Place, pinned
 from .printed import Printed
 from .program import Program
 from .syscalls import limit_inodes
@@ -171,7 +171,7 @@ class Run:
                 self._tmp = tmp
                 limit_inodes(tmp, self._limits.inodes)
                 if self._pins is not None:
-                    self._pins += [os.dup(tmp), *(os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in ("mnt", "ipc"))]
+                    self._pins += [os.dup(tmp), *pinned(pid)]
 
     def book(self, hand: Hand | OwnHand, begin: float, end: float) -> None:
         """Have the program started when its slot begins."""

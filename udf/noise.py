@@ -203,10 +203,8 @@ def _find(key: Key, place: dict[Key, int]) -> int | None:
 
 
 def _steps(text: str | None, output: Output) -> int:
-    """A raw value in steps of the grid; the sum of nothing is nothing."""
-    if text is None:
-        return 0
-    value = Fraction(text) / output.step
+    """A raw value in steps of the grid; the sum of nothing is nothing, and takes as long."""
+    value = Fraction("0.0" if text is None else text) / output.step
     if value.denominator != 1:
         raise ValueError(f"a raw value of {output.label} is not on its grid")
     return value.numerator

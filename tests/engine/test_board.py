@@ -124,3 +124,45 @@ def test_many_slips_of_late_are_worth_a_warning() -> None:
     assert scene.take(1) is None  # it is never ready, and slips every fifty milliseconds or so
     assert wait_until(scene.board.slips_often, 10)
     scene.end()
+
+
+def test_slots_that_were_given_up_are_in_nobodys_way() -> None:
+    scene = Scene()
+    scene.importing.clear()
+    given_up, others = scene.job("gone", 3, 0.1), scene.job("other", 1, 0.1)
+    for slot in (*given_up, *others):
+        slot.job.reading = 60 * NANO
+    with scene.board.lock:
+        scene.board.give_up(given_up)
+    assert scene.board.unread.read_by(others) <= others[0].place.end + 60 * NANO
+    assert scene.board.unread.read_by(given_up) == 0
+
+
+def test_moving_many_slots_again_and_again_leaves_time_for_everything_else() -> None:
+    scene = Scene(defers=False)
+    scene.job("slow", 60_000, 0.0001)
+    lane = threading.Thread(target=lambda: scene.board.next(0), daemon=True)
+    busy = time.process_time()
+    lane.start()
+    begun, taken = time.monotonic(), 0
+    while time.monotonic() - begun < 2:
+        with scene.board.lock:
+            taken += 1
+        time.sleep(0.001)
+    scene.end()
+    lane.join(5)
+    assert time.process_time() - busy < 0.8 and taken > 200  # of two seconds; a lane that may moves them all the time
+
+
+def test_only_what_has_ended_meanwhile_is_looked_up_again() -> None:
+    scene = Scene()
+    slots = scene.job("some", 3, 0.1)
+    board = scene.board
+    before, keys = board.finished, {slot.key for slot in slots[:2]}
+    assert board.ended_since(before, keys) == []
+    with board.lock:
+        board.give_up([slots[2]])
+        assert board.ended_since(before, keys) == []
+        board.give_up([slots[0]])
+        assert board.ended_since(before, keys) == [slots[0].key]
+        assert board.ended_since(before - 10_000, keys) in ([slots[0].key, slots[1].key], [slots[1].key, slots[0].key])

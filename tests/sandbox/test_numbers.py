@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from privid.cli.processes import wait_until
 from privid.sandbox.executable import Kind, install
 from privid.sandbox.lane import Late, Program
 from privid.sandbox.places import GENERATION, Pins, Places
@@ -69,6 +70,26 @@ def test_no_device_number_of_a_cold_run_is_given_to_a_later_one(lane: Trial, mon
         assert wait_until_gone(lane.lane) == []
         time.sleep(0.05)  # the last of it goes away behind the processes
     raise AssertionError("no number was given out again, though nothing keeps it")
+
+
+def test_the_numbers_of_a_brood_are_kept_from_the_moment_at_which_it_is_used_up(make_trial: Callable[..., Trial]) -> None:
+    """Not until its last run has been cleared away, which takes as long as the run wants."""
+    trial = make_trial(8)
+    module = trial.scratch / "module"
+    install(b"import os\ndef process(chunk): yield {'v': os.stat('/tmp').st_dev}\n", "module", module)
+    program = Program(module, Kind.MODULE)
+    seen: list[int] = []
+    for _ in range(6):  # a brood each
+        trial.lane.announce(program, 2, 0.5)
+        assert wait_until(lambda: trial.lane.ready(program), 30)
+        for _ in range(2):
+            begin = time.monotonic() + 0.1
+            result = trial.lane.run(program, trial.chunk, begin, begin + 0.5)
+            assert result.warm
+            seen.append(json.loads(result.stdout)["v"])
+        trial.lane.dismiss(program)
+        assert wait_until_gone(trial.lane) == []
+    assert len(set(seen)) == len(seen)
 
 
 def test_a_bounded_number_of_runs_is_held_on_to(tmp_path: Path) -> None:
