@@ -83,6 +83,7 @@ class Job:
     folder: Path  # in the scratch: the program and the decoded chunks
     cells: Cells  # for the rows of own slots
     reading: int = 0  # nanoseconds that reading one output takes at most
+    whole: int = -1  # the chunk whose frames were last decoded, where they are cut for a mask or a region
     earliest: int = 0  # when its first slot can begin, in nanoseconds of the monotonic clock
     own: list[Slot] = field(default_factory=list)  # in order of their frames
     wanted: dict[bytes, Slot] = field(default_factory=dict)  # own ones, and those shared with earlier jobs

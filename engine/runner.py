@@ -78,7 +78,7 @@ class Runner:
         self._describe = describe
         self._read_output = read_output
         self._post = post
-        self._shelf = Shelf(scratch / "shelf")
+        self._shelf = Shelf()
         self._board = Board(len(lanes), lambda lane, slot: lanes[lane].ready(slot.job.program), self._margins, log,
                             lambda lane, slot: lanes[lane].is_importing(slot.job.program))
         self._decoders: set[threading.Thread] = set()
@@ -319,6 +319,8 @@ class Runner:
     def _install(self, job: Job) -> None:
         """Put a job's program and its files where lanes can read them."""
         job.folder.mkdir(mode=0o711)
+        (job.folder / WHOLE).mkdir(mode=0o700)
+        (job.folder / WHOLE / FRAMES_FILE).touch(0o600)  # one for all chunks, made before the first (reserve.py says why)
         job.program.path.write_bytes(job.table.executable.content)
         job.program.path.chmod(0o555)
         if job.program.files is not None:
@@ -353,12 +355,10 @@ class Runner:
         if is_whole(table):
             self._shelf.fetch(footage, first, table.grid.size, frames, reader.read)
             return
-        whole = slot.job.folder / f"{WHOLE}-{slot.chunk}"
-        if not whole.exists():  # the regions of a chunk follow each other
-            for old in slot.job.folder.glob(f"{WHOLE}-*"):
-                shutil.rmtree(old)
-            whole.mkdir(mode=0o700)
+        whole = slot.job.folder / WHOLE
+        if slot.job.whole != slot.chunk:  # the regions of a chunk follow each other
             self._shelf.fetch(footage, first, table.grid.size, whole, reader.read)
+            slot.job.whole = slot.chunk
         cutout(table, slot.region).write(whole / FRAMES_FILE, frames / FRAMES_FILE)
 
     # The harvest's thread

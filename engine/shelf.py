@@ -1,17 +1,16 @@
 """Frames that several jobs want are decoded once: the second to ask finds them on the shelf.
 
 Each gets a copy. One file for all would tell a program, by the number of its links and the time of its last change, when another's run over
-the same frames was cleared away, and so how much that had printed.
+the same frames was cleared away, and so how much that had printed. What is on the shelf has no name: a file beside those of chunks would
+count in their numbers, and tell how far the decoding of another job has come.
 """
 
 from __future__ import annotations
 
 import os
-import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -30,10 +29,9 @@ _Key = tuple[Footage, int, int]
 class Shelf:
     """Keeps frames while more than one job reads the same footage."""
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
+    def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: OrderedDict[_Key, tuple[Path, int]] = OrderedDict()
+        self._kept: OrderedDict[_Key, tuple[int, int]] = OrderedDict()  # a descriptor, and bytes
         self._readers: dict[Footage, int] = {}
         self._turns: dict[Footage, threading.Lock] = {}
         self._size = 0
@@ -61,40 +59,39 @@ class Shelf:
         key = (footage, first, count)
         with self._turns[footage]:
             with self._lock:
-                kept = self._kept[key][0].open("rb") if key in self._kept else None
+                kept = os.dup(self._kept[key][0]) if key in self._kept else None
             if kept is not None:
-                with kept:
-                    _copy(kept, into / FRAMES_FILE)
+                with os.fdopen(kept, "rb") as shelved:
+                    _copy(shelved, into / FRAMES_FILE)
                 return
             read(first, count, into)
             self._keep(key, into / FRAMES_FILE)
 
     def _keep(self, key: _Key, frames: Path) -> None:
-        path = self._directory / secrets.token_hex(8)
+        descriptor = os.memfd_create("frames", os.MFD_CLOEXEC)
+        with frames.open("rb") as file, os.fdopen(descriptor, "wb", closefd=False) as shelved:
+            _send(file, shelved)
+            size = os.fstat(file.fileno()).st_size
         with self._lock:
-            self._directory.mkdir(mode=0o700, exist_ok=True)
-            path.touch()
-        with frames.open("rb") as file:
-            _copy(file, path)
-        with self._lock:
-            size = frames.stat().st_size
-            self._kept[key] = path, size
+            self._kept[key] = descriptor, size
             self._size += size
             while self._size > LIMIT and len(self._kept) > 1:
                 self._drop(next(iter(self._kept)))
 
     def _drop(self, key: _Key) -> None:
-        path, size = self._kept.pop(key)
-        path.unlink(missing_ok=True)
+        descriptor, size = self._kept.pop(key)
+        os.close(descriptor)
         self._size -= size
-        if not self._kept:
-            with suppress(OSError):  # another is being written
-                self._directory.rmdir()
 
 
 def _copy(frames: BinaryIO, target: Path) -> None:
     with target.open("wb") as file:
-        left = os.fstat(frames.fileno()).st_size
-        while left and (sent := os.sendfile(file.fileno(), frames.fileno(), None, left)):
-            left -= sent
+        _send(frames, file)
     target.chmod(0o644)
+
+
+def _send(frames: BinaryIO, file: BinaryIO) -> None:
+    """All of it, from the beginning, wherever others read."""
+    place, size = 0, os.fstat(frames.fileno()).st_size
+    while place < size and (sent := os.sendfile(file.fileno(), frames.fileno(), place, size - place)):
+        place += sent

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from privid.cli.processes import wait_until
 from privid.engine import durations, runner
 from privid.engine.cancel import Cancelled
 from privid.engine.chunks import ChunkCache
@@ -344,10 +345,8 @@ def test_two_jobs_over_one_camera_decode_each_frame_once(make_workshop: Callable
     second.wait_all()
     assert [workshop.value(chunk, b"other") for chunk in range(12)] == list(range(12))
     assert 12 <= len(workshop.read) < 24  # on a busy machine the first of the two is ahead by some when the second begins
-    deadline = time.monotonic() + 10
-    while (workshop.scratch / "shelf").exists():  # the decoders leave it after the last slot
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    assert wait_until(lambda: not workshop.runner._shelf._kept, 10)  # the decoders leave it after the last slot
+    assert {path.name.partition("-")[0] for path in workshop.scratch.iterdir()} <= {"job", "lane", "lock"}  # or its numbers would count
     assert set(workshop.lanes[0].links) == {1}  # a link in common would tell when the other's run was cleared away
 
 
