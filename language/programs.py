@@ -34,7 +34,7 @@ def read_program(process: Process, folder: Path) -> bytes | None:
         file = (base / path).resolve(strict=True)
         if not file.is_relative_to(base):
             raise _mistake(process, f'file "{process.file}" is a link out of the folder of the query', _HINT)
-        with open(os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened:
+        with os.fdopen(os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened:
             return opened.read() if stat.S_ISREG(os.fstat(opened.fileno()).st_mode) else None
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None
@@ -56,7 +56,8 @@ def check_uploaded(connection: Connection, process: Process, content: bytes | No
     """Where nothing is uploaded: refuses a program that is not there yet, and tells of one that is another than the file."""
     name, known = executable_name(process.file), _known(connection, process)
     if known is None:
-        raise _mistake(process, f'executable "{name}" does not exist, and --explain uploads nothing', "Upload the file first, with privid upload.")
+        raise _mistake(process, f'executable "{name}" does not exist, and --explain uploads nothing',
+                       "Upload the file first, with privid upload.")
     if content is not None and known != hashlib.sha256(content).hexdigest():
         return [f'NOTICE:  file "{process.file}" is not what was uploaded as executable "{name}", which is explained here']
     return []

@@ -51,11 +51,13 @@ def test_a_program_outside_of_the_querys_folder_is_not_uploaded(folder: Folder, 
     (folder.home / "out").symlink_to(folder.home.parent)
     (folder.home / "sub" / "far.py").symlink_to(Path("..") / ".." / name)
     for file, message in ((f"../{name}", "is not below"), (str(folder.secret), "is not below"), (f"sub/../../{name}", "is not below"),
-                          (f"'../{name}'", "is not below"), (str(folder.home / "good.py"), "is not below"), ("../missing.py", "is not below"),
+                          (f"'../{name}'", "is not below"), (str(folder.home / "good.py"), "is not below"),
+                          ("../missing.py", "is not below"),
                           (name, "is a link out of"), (f"out/{name}", "is a link out of"), ("sub/far.py", "is a link out of")):
         code, told, error = folder.query(file, *options)
         assert code == 1 and not told, told
-        assert re.match(rf".*q.privid:3:22: ERROR:  file \"{re.escape(file.strip(chr(39)))}\" {message} the folder of the query\n", error), error
+        named = re.escape(file.strip("'"))
+        assert re.match(rf'.*q.privid:3:22: ERROR:  file "{named}" {message} the folder of the query\n', error), error
         assert "HINT:  Put the file beside the query" in error
         assert folder.uploaded() == before  # nor was the one before it: programs are looked at before anything is done
 

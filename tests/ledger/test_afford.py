@@ -28,7 +28,8 @@ def markers(stack: Any, unique: Callable[[str], str]) -> Iterator[Connection]:
         connection.execute(sql.SQL("SET search_path = {}").format(schema))
         connection.execute("CREATE TABLE marker (x int)")
         connection.execute("CREATE SEQUENCE taken")
-        connection.execute("""CREATE FUNCTION mark() RETURNS int LANGUAGE plpgsql VOLATILE AS 'BEGIN INSERT INTO marker VALUES (1); RETURN 1; END'""")
+        connection.execute("""CREATE FUNCTION mark() RETURNS int LANGUAGE plpgsql VOLATILE AS
+            'BEGIN INSERT INTO marker VALUES (1); RETURN 1; END'""")
         connection.execute("CREATE FUNCTION mark_as_immutable() RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN mark(); END'")
         connection.execute("""CREATE FUNCTION set_as_immutable() RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
             BEGIN RETURN set_config('marker.seen', 'yes', false); END $$""")
@@ -50,7 +51,8 @@ def afford(connection: Connection, text: str) -> list[tuple[Any, ...]]:
         return []
 
 
-#: What takes batches apart in another way than PostgreSQL does: an alias that looks like a dollar quote, a comment that ends at \r, and so on.
+#: What takes batches apart in another way than PostgreSQL does: an alias that looks like a dollar quote, a comment that ends at \r,
+#: and so on.
 HIDDEN = [
     "SELECT 1 AS x$a$; INSERT INTO marker VALUES (1); SELECT 1 AS y$a$",
     "SELECT 1 AS é$a$; INSERT INTO marker VALUES (1); SELECT 1 AS y$a$",
@@ -67,9 +69,12 @@ HIDDEN = [
     "WITH x AS (SELECT 1) INSERT INTO marker SELECT 1", "SELECT 1 INTO made", "CREATE TABLE made AS SELECT 1",
     "EXPLAIN ANALYZE SELECT nextval('taken')", "EXPLAIN (ANALYZE) INSERT INTO marker VALUES (1)", "(ANALYZE) SELECT nextval('taken')",
     "ANALYZE SELECT nextval('taken')", ") SELECT nextval('taken')", "(ANALYZE, FORMAT TEXT) INSERT INTO marker VALUES (1)",
-    "DO $$ BEGIN INSERT INTO marker VALUES (1); END $$", "CALL mark()", "SET marker.seen = 'yes'", "PREPARE q AS SELECT nextval('taken')",
-    "EXECUTE ready(mark())", "EXECUTE ready(nextval('taken')::int)", "EXECUTE ready((SELECT mark()))", "EXECUTE ready(mark_as_immutable())",
-    "COPY (SELECT nextval('taken')) TO STDOUT", "BEGIN; INSERT INTO marker VALUES (1); COMMIT", "COMMIT", "DECLARE c CURSOR FOR SELECT mark()",
+    "DO $$ BEGIN INSERT INTO marker VALUES (1); END $$", "CALL mark()", "SET marker.seen = 'yes'",
+    "PREPARE q AS SELECT nextval('taken')",
+    "EXECUTE ready(mark())", "EXECUTE ready(nextval('taken')::int)", "EXECUTE ready((SELECT mark()))",
+    "EXECUTE ready(mark_as_immutable())",
+    "COPY (SELECT nextval('taken')) TO STDOUT", "BEGIN; INSERT INTO marker VALUES (1); COMMIT", "COMMIT",
+    "DECLARE c CURSOR FOR SELECT mark()",
 ]
 
 
@@ -108,7 +113,8 @@ def test_statements_are_taken_apart_where_postgresql_takes_them_apart(markers: C
     text = "SELECT 'a;b' AS x$a$; \r\n TABLE marker -- c;\r; VALUES ($q$;$q$) ;; (SELECT 1) ; DELETE FROM marker; SELECT \"é;\" FROM marker"
     assert afford(markers, text) == [
         (1, "SELECT 'a;b' AS x$a$", True, "reads no camera"), (2, "TABLE marker -- c;", True, "reads no camera"),
-        (3, "VALUES ($q$;$q$)", True, "reads no camera"), (4, "(SELECT 1)", True, "reads no camera"), (5, "DELETE FROM marker", None, "not a query"),
+        (3, "VALUES ($q$;$q$)", True, "reads no camera"), (4, "(SELECT 1)", True, "reads no camera"),
+        (5, "DELETE FROM marker", None, "not a query"),
         (6, 'SELECT "é;" FROM marker', False, 'column "é;" does not exist')]
 
 
@@ -136,8 +142,8 @@ def test_only_one_query_is_explained_at_a_time(markers: Connection) -> None:
 
 def test_functions_in_the_callers_path_do_not_stand_in_for_those_that_a_preview_calls(markers: Connection) -> None:
     for name, arguments, result in (("set_config", "text, text, boolean", "text"), ("jsonb_path_exists", "jsonb, jsonpath", "boolean")):
-        markers.execute(sql.SQL("CREATE FUNCTION {}({}) RETURNS {} LANGUAGE plpgsql AS 'BEGIN PERFORM nextval(''taken''); RETURN NULL; END'").format(
-            sql.Identifier(name), sql.SQL(arguments), sql.SQL(result)))
+        markers.execute(sql.SQL("""CREATE FUNCTION {}({}) RETURNS {} LANGUAGE plpgsql AS
+            'BEGIN PERFORM nextval(''taken''); RETURN NULL; END'""").format(sql.Identifier(name), sql.SQL(arguments), sql.SQL(result)))
     markers.execute("SELECT pg_catalog.set_config('search_path', current_schema() || ', pg_catalog', false)")
     before = state(markers)
     assert afford(markers, "SELECT 1") == [(1, "SELECT 1", True, "reads no camera")]
@@ -163,7 +169,8 @@ def test_a_preview_that_failed_leaves_the_session_as_it_was(markers: Connection)
     """Path, rights to write, and the transaction, also where a preview is undone by an error of its own."""
     with markers.transaction():
         before = state(markers)
-        assert [row[2] for row in afford(markers, "SELECT 1 / 0; SELECT nothing(); SELECT 1; SELECT mark_as_immutable()")] == [False, False, True, False]
+        found = afford(markers, "SELECT 1 / 0; SELECT nothing(); SELECT 1; SELECT mark_as_immutable()")
+        assert [row[2] for row in found] == [False, False, True, False]
         with pytest.raises(psycopg.Error), markers.transaction():
             markers.execute("SELECT privid.explain('SELECT mark_as_immutable()', current_setting('search_path'))")
         assert state(markers) == before
@@ -172,15 +179,19 @@ def test_a_preview_that_failed_leaves_the_session_as_it_was(markers: Connection)
 
 
 #: every way in which PostgreSQL, or somebody who reads it wrongly, begins or ends a text, a name, a comment or a statement
-PIECES = ["'", '"', "''", '""', "$", "$$", "$a$", "$é$", "x$a$", "e'", "E'", "U&'", 'U&"', "B'", "X'", "N'", "\\", "\\'", "\\\\", "--", "/*", "*/", "/",
-          "*", "-", "+", ";", ";;", "(", ")", "[", "]", ",", ":", "::", ":=", "=>", "$1", "\n", "\r", "\t", "\f", "\v", " ", "\xa0", "\u2028", "\ufeff",
-          "\x01", "\x1a", "é", "\U0001f600", "0", "1", "1.", "1e", "0x", "a", "_", "%", "%s", "{", "}", "UESCAPE '!'",
-          "SELECT 1", "SELECT", "FROM", "WITH x AS (", "TABLE marker", "VALUES (1)", "EXECUTE ready(1)", "EXECUTE ready(mark())", "INTO made", "AS",
-          "INSERT INTO marker VALUES (1)", "SELECT nextval('taken')", "SELECT mark()", "mark_as_immutable()", "set_as_immutable()",
-          "CREATE TABLE made (x int)", "EXPLAIN", "ANALYZE", "(ANALYZE)", "(ANALYZE, FORMAT JSON)", "DO $$ BEGIN PERFORM nextval('taken'); END $$", "CALL",
-          "SET marker.seen = 'yes'", "SELECT pg_advisory_lock(1)", "COMMIT", "ROLLBACK", "BEGIN", "COPY marker TO STDOUT", "DROP TABLE marker",
-          "PREPARE more AS", "DEALLOCATE ALL", "LOCK marker", "UNION ALL", "LIMIT", "ORDER BY", "FOR UPDATE", "RETURNING 1", "OR", "NULL"]
-TEXTS = st.lists(st.one_of(st.sampled_from(PIECES), st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=3)), max_size=14)
+PIECES = [
+    "'", '"', "''", '""', "$", "$$", "$a$", "$é$", "x$a$", "e'", "E'", "U&'", 'U&"', "B'", "X'", "N'", "\\", "\\'", "\\\\", "--", "/*",
+    "*/", "/", "*", "-", "+", ";", ";;", "(", ")", "[", "]", ",", ":", "::", ":=", "=>", "$1", "\n", "\r", "\t", "\x0c", "\x0b", " ",
+    "\xa0", "\u2028", "\ufeff", "\x01", "\x1a", "é", "😀", "0", "1", "1.", "1e", "0x", "a", "_", "%", "%s", "{", "}", "UESCAPE '!'",
+    "SELECT 1", "SELECT", "FROM", "WITH x AS (", "TABLE marker", "VALUES (1)", "EXECUTE ready(1)", "EXECUTE ready(mark())", "INTO made",
+    "AS", "INSERT INTO marker VALUES (1)", "SELECT nextval('taken')", "SELECT mark()", "mark_as_immutable()", "set_as_immutable()",
+    "CREATE TABLE made (x int)", "EXPLAIN", "ANALYZE", "(ANALYZE)", "(ANALYZE, FORMAT JSON)",
+    "DO $$ BEGIN PERFORM nextval('taken'); END $$", "CALL", "SET marker.seen = 'yes'", "SELECT pg_advisory_lock(1)", "COMMIT", "ROLLBACK",
+    "BEGIN", "COPY marker TO STDOUT", "DROP TABLE marker", "PREPARE more AS", "DEALLOCATE ALL", "LOCK marker", "UNION ALL", "LIMIT",
+    "ORDER BY", "FOR UPDATE", "RETURNING 1", "OR", "NULL",
+]
+OTHERS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=3)
+TEXTS = st.lists(st.one_of(st.sampled_from(PIECES), OTHERS), max_size=14)
 JOINTS = st.sampled_from(["", " ", ";", "\r", "; "])
 
 

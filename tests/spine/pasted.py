@@ -16,8 +16,9 @@ from pathlib import PurePath
 #: what sends its first argument to a database
 _SENDING = {"execute", "executemany", "executescript", "stream", "exec_", "exec_params", "send_query", "send_query_params", "send_prepare"}
 _QUOTING = {"SQL", "Identifier", "Literal", "Placeholder", "Composed", "Composable"}
-_STATEMENT = re.compile(r"\s*(SELECT|INSERT INTO|UPDATE|DELETE FROM|MERGE INTO|CREATE|ALTER|DROP|GRANT|REVOKE|SET|RESET|COPY|EXPLAIN|DECLARE|WITH"
-                        r"|PRAGMA|CALL|DO|LOCK|TRUNCATE|REFRESH|EXECUTE|PREPARE|LISTEN|NOTIFY|VACUUM|ANALYZE|BEGIN|COMMENT ON)\s+\S")
+_STATEMENT = re.compile(r"\s*(SELECT|INSERT INTO|UPDATE|DELETE FROM|MERGE INTO|CREATE|ALTER|DROP|GRANT|REVOKE|SET|RESET|COPY|EXPLAIN"
+                        r"|DECLARE|WITH|PRAGMA|CALL|DO|LOCK|TRUNCATE|REFRESH|EXECUTE"
+                        r"|PREPARE|LISTEN|NOTIFY|VACUUM|ANALYZE|BEGIN|COMMENT ON)\s+\S")
 
 
 @dataclass
@@ -143,7 +144,8 @@ class Finder:
         if isinstance(node, ast.IfExp):
             return all(self._is_fixed(one, module, scope, depth + 1) for one in (node.body, node.orelse))
         if isinstance(node, ast.JoinedStr):
-            return all(self._is_fixed(one.value if isinstance(one, ast.FormattedValue) else one, module, scope, depth + 1) for one in node.values)
+            parts = [one.value if isinstance(one, ast.FormattedValue) else one for one in node.values]
+            return all(self._is_fixed(one, module, scope, depth + 1) for one in parts)
         if isinstance(node, ast.Name):
             return self._is_fixed_name(node.id, module, scope, depth + 1)
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):  # one of a table of constants
@@ -190,7 +192,8 @@ class Finder:
         if node is None or depth > 20:
             return None
         if isinstance(node, ast.Constant):
-            return node.value if isinstance(node.value, str) else node.value.decode(errors="replace") if isinstance(node.value, bytes) else None
+            text = node.value.decode(errors="replace") if isinstance(node.value, bytes) else node.value
+            return text if isinstance(text, str) else None
         if isinstance(node, ast.Name):
             values = self._values(node.id, module, scope)
             return self._beginning(values[0], module, scope, depth + 1) if len(values) == 1 else None

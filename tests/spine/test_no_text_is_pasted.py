@@ -13,7 +13,8 @@ from .pasted import Finder, Module
 
 ROOMS = ["calculus", "cli", "core", "engine", "fdw", "language", "ledger", "room", "sandbox", "udf", "video"]
 
-_COMPILED = "the inner query, written from the judged tree: names are numbers, constants are quoted, and the room has nobody's rights but its own"
+_COMPILED = ("the inner query, written from the judged tree: names are numbers, constants are quoted, "
+             "and the room has nobody's rights but its own")
 _TOLD = "a hint for people, never sent to a database"
 _RESTORED = "a dump is a script; what is others' in it runs with their rights alone (cli/confined.py)"
 
@@ -87,7 +88,8 @@ WHOLE = [
     'def f(conn, old): conn.execute("SELECT 1" if old else "SELECT 2")',
     'def f(conn):\n    for one in ("SELECT 1", "SELECT 2"):\n        conn.execute(one)',
     'from psycopg import sql\ndef f(conn, name): conn.execute(sql.SQL("SELECT * FROM {}").format(sql.Identifier(name)))',
-    'from psycopg import sql\ndef f(name) -> sql.Composed: return sql.SQL("TABLE {}").format(sql.Identifier(name))\ndef g(conn): conn.execute(f("t"))',
+    'from psycopg import sql\ndef f(name) -> sql.Composed: return sql.SQL("TABLE {}").format(sql.Identifier(name))\n'
+    'def g(conn): conn.execute(f("t"))',
     'def f(conn, statement: LiteralString): conn.execute(statement)\ndef g(conn): f(conn, "SELECT 1")',
     'def f(name): raise ValueError(f"cannot select {name}")',
 ]
