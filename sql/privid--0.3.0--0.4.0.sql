@@ -735,7 +735,7 @@ DECLARE
   seen    jsonb := '[]';
 BEGIN
   IF statements IS NULL OR path IS NULL THEN
-    RAISE EXCEPTION USING ERRCODE = '22004', MESSAGE = 'statements and path must not be null', HINT = 'Leave path out: it is then the session''s search_path.';
+    RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'statements and path must not be null', HINT = 'Leave path out: it is then the session''s search_path.';
   END IF;
   statement := 0;
   FOREACH query IN ARRAY privid.split_statements(statements) LOOP

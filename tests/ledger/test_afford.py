@@ -118,6 +118,19 @@ def test_statements_are_taken_apart_where_postgresql_takes_them_apart(markers: C
         (6, 'SELECT "é;" FROM marker', False, 'column "é;" does not exist')]
 
 
+@pytest.mark.parametrize(("text", "parts"), [
+    ("SELECT 1; SELECT 2;", ["SELECT 1", "SELECT 2"]), ("", []), (" ;; ", []), ("SELECT 'a;b', \"c;d\"", ["SELECT 'a;b', \"c;d\""]),
+    ("SELECT 'it''s; one'; TABLE x", ["SELECT 'it''s; one'", "TABLE x"]), (r"SELECT E'\';'; TABLE x", [r"SELECT E'\';'", "TABLE x"]),
+    ("SELECT $$;$$; SELECT $a$;$$;$a$", ["SELECT $$;$$", "SELECT $a$;$$;$a$"]),
+    ("TABLE a -- ; b\n; TABLE c", ["TABLE a -- ; b", "TABLE c"]),
+    ("TABLE a /* ; /* ; */ ; */ ; TABLE b", ["TABLE a /* ; /* ; */ ; */", "TABLE b"]),
+    ("SELECT date';'; TABLE e", ["SELECT date';'", "TABLE e"]),
+    ("CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT 1; SELECT 2; END; TABLE a",
+     ["CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT 1; SELECT 2; END", "TABLE a"])])
+def test_a_batch_is_taken_apart_at_its_semicolons(stack: Any, text: str, parts: list[str]) -> None:
+    assert stack.run("SELECT privid.split_statements(%s)", text) == [(parts,)]
+
+
 def test_a_text_that_postgresql_cannot_parse_is_refused_with_its_place(markers: Connection) -> None:
     with pytest.raises(psycopg.errors.SyntaxError, match='syntax error at or near "SELEC"') as refused:
         markers.execute("SELECT * FROM privid.afford('SELECT 1; SELEC 2')")
