@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import psycopg
+from psycopg import sql
 
 from .library import offered_version
 from .postgres import Postgres
@@ -43,5 +44,5 @@ def _extension(connection: psycopg.Connection[tuple[object, ...]]) -> None:
 def _people(connection: psycopg.Connection[tuple[object, ...]]) -> None:
     for person, group in _PEOPLE.items():
         if not connection.execute("SELECT FROM pg_roles WHERE rolname = %s", (person,)).fetchall():
-            connection.execute(f"CREATE ROLE {person} LOGIN IN ROLE {group}")
-        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {person} AUTHORIZATION {person}")
+            connection.execute(sql.SQL("CREATE ROLE {} LOGIN IN ROLE {}").format(sql.Identifier(person), sql.Identifier(group)))
+        connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {0} AUTHORIZATION {0}").format(sql.Identifier(person)))

@@ -48,6 +48,10 @@ class Confined:
         execute(sql.SQL("REFRESH MATERIALIZED VIEW {}").format(view))
         execute("RESET SESSION AUTHORIZATION")
 
+    def quote(self, value: str | None) -> str:
+        """A value in such a statement, to be read alike whatever the role's settings are."""
+        return sql.Literal(value).as_string(self._connection)
+
     def close(self) -> None:
         self._connection.execute("DROP SCHEMA privid_restore CASCADE")
 

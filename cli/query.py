@@ -1,7 +1,7 @@
 """Runs a file in the language of the Privid paper: SPLIT, PROCESS and SELECT.
 
-A file named in PROCESS … USING is uploaded when it lies beside the query. Tables live as long as the run. The whole file is read before
-anything runs; a mistake is shown with its line and column, and the exit code is then 1.
+A file named in PROCESS … USING is uploaded when it lies in the query's folder or below, and not with --explain. Tables live
+as long as the run. The whole file is read before anything runs; a mistake is shown with its line and column, and the exit code is then 1.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     role_option(parser, "role to run as", "analyst")
     parser.add_argument("--epsilon", metavar="X", help="what each SELECT takes of the budget (default: the role's setting privid.epsilon)")
     parser.add_argument("--explain", action="store_true",
-                        help="show what each SELECT would cost and how exact it would be; run and charge nothing")
+                        help="show what each SELECT would cost and how exact it would be; upload, run and charge nothing")
     parser.add_argument("--sql", action="store_true", help="show the file as PostgreSQL's SQL, and do nothing else")
     parser.add_argument("file", metavar="FILE", type=Path, help="file to run")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, LiteralString
 
 from .target import Target, reported
 from .terminal import CommandFailed
@@ -28,10 +28,10 @@ class Camera:
         return self.starts + timedelta(seconds=seconds)
 
 
-def rows(target: Target, statement: str, *values: object) -> list[tuple[Any, ...]]:
+def rows(target: Target, statement: LiteralString, *values: object) -> list[tuple[Any, ...]]:
     """As a stack's superuser, elsewhere as whoever the target names; what PostgreSQL refuses is told as it tells it."""
     with target.connect() as connection, reported():
-        return connection.execute(statement.encode(), values).fetchall()
+        return connection.execute(statement, values).fetchall()
 
 
 def read_camera(target: Target, name: str) -> Camera:

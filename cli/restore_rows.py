@@ -13,7 +13,7 @@ _LENGTH, _COUNT = 1_000_000, 1000
 
 def insert_rows(confined: Confined, archive: Archive, entry: Entry) -> None:
     """Inserts the rows of a table as its owner, in the order of the dump."""
-    head = "SET row_security = off; SET search_path = ''; SET standard_conforming_strings = on; INSERT INTO "
+    head = "SET row_security = off; SET search_path = ''; INSERT INTO "
     table = entry.copy.removeprefix("COPY ").removesuffix(" FROM stdin;\n")
     bare = not table.endswith(")")  # no column, or only those that are computed
     waiting: list[str] = []
@@ -32,7 +32,7 @@ def insert_rows(confined: Confined, archive: Archive, entry: Entry) -> None:
             line += piece
             if not line.endswith(b"\n"):
                 continue
-            waiting.append("(" + ", ".join(map(_literal, read_row(line))) + ")")
+            waiting.append("(" + ", ".join(map(confined.quote, read_row(line))) + ")")
             length += len(waiting[-1])
             line = b""
             if length > _LENGTH or len(waiting) == _COUNT:
@@ -40,7 +40,3 @@ def insert_rows(confined: Confined, archive: Archive, entry: Entry) -> None:
                 waiting, length = [], 0
     if waiting:
         insert()
-
-
-def _literal(value: str | None) -> str:
-    return "NULL" if value is None else "'" + value.replace("'", "''") + "'"

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import LiteralString
 
 from .layout import Account
 from .library import PostgresBuild
@@ -45,13 +46,12 @@ class Server:
             WHERE datallowconn AND coalesce(current_setting('extension_destdir', true), '') = ''""")
         if names is None:
             return None
-        look = f"SELECT extname FROM pg_extension WHERE extname = '{extension}'"
-        found = {name: self._ask(name, look) for name in names}
+        found = {name: self._ask(name, "SELECT extname FROM pg_extension") for name in names}
         if None in found.values():
             return None
-        return [name for name, answer in found.items() if answer]
+        return [name for name, answer in found.items() if extension in (answer or [])]
 
-    def _ask(self, database: str, statement: str) -> list[str] | None:
+    def _ask(self, database: str, statement: LiteralString) -> list[str] | None:
         """As the server's own user, who is let in as its superuser where nobody changed that."""
         environment = {"PGHOST": self.sockets, "PGPORT": self.port, "PGDATABASE": database,
                        "PGCONNECT_TIMEOUT": "5"}

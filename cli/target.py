@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, LiteralString
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -139,9 +139,9 @@ def _unreached(error: psycopg.Error) -> CommandFailed:
     return CommandFailed(f"could not connect: {reason}", hint)
 
 
-def value(connection: Connection, statement: str, *values: object) -> Any:
+def value(connection: Connection, statement: LiteralString, *values: object) -> Any:
     """The one value of a statement; None where there is no row."""
-    row = connection.execute(statement.encode(), values or None).fetchone()
+    row = connection.execute(statement, values or None).fetchone()
     return None if row is None else row[0]
 
 

@@ -6,7 +6,7 @@ believed only where what is committed says the same: when a request comes, and a
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, LiteralString, NamedTuple
 
 from privid.errors import OutOfDate, PermissionDenied
 from privid.ledger import Connection
@@ -48,7 +48,7 @@ class Stated:
         """Refuses what is not so, or not any more. `raw`: who reads must be the owners."""
         if _one(conn, _ROLE, self._role[0]) != (self._role[1],):
             raise _out_of_date(f'role "{self._role[1]}"')
-        rows = conn.execute(_CAMERAS.encode(), ([server.oid for server in self._servers],)).fetchall()
+        rows = conn.execute(_CAMERAS, ([server.oid for server in self._servers],)).fetchall()
         committed = {row[0]: row for row in rows}
         for server in self._servers:
             if committed.get(server.oid) != server:
@@ -85,5 +85,5 @@ def _number(within: dict[str, Any], name: str) -> int:
     return value
 
 
-def _one(conn: Connection, statement: str, *parameters: int) -> tuple[object, ...] | None:
-    return conn.execute(statement.encode(), parameters).fetchone()
+def _one(conn: Connection, statement: LiteralString, *parameters: int) -> tuple[object, ...] | None:
+    return conn.execute(statement, parameters).fetchone()

@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from fractions import Fraction
-from typing import Any, cast
+from typing import Any, LiteralString, cast
+
+from psycopg import sql
 
 from privid.errors import InvalidValue, OutOfDate
 from privid.ledger import Connection, Ledger
@@ -43,24 +45,28 @@ class Scenes:
         for table in tables:
             for kind, scene in (("mask", table.mask), ("region", table.regions)):
                 if scene is not None:
-                    row = connection.execute(f"SELECT withdrawn FROM privid.{kind}_store WHERE camera = %s AND name = %s".encode(),
+                    row = connection.execute(sql.SQL("SELECT withdrawn FROM {} WHERE camera = %s AND name = %s").format(_store(kind)),
                                              (table.camera.name, scene.name)).fetchone()
                     if row is None or row[0]:
                         raise OutOfDate(f'{kind} "{scene.name}" of camera "{table.camera.name}" was withdrawn meanwhile',
                                         hint="Ask again, through what the camera's owner offers now.")
 
-    def _find(self, kind: str, columns: str, camera: str, name: str) -> tuple[Any, ...]:
+    def _find(self, kind: str, columns: LiteralString, camera: str, name: str) -> tuple[Any, ...]:
         words = f'regions "{name}" of camera "{camera}"' if kind == "region" else f'mask "{name}" of camera "{camera}"'
         with self._ledger.pool.connection() as connection:
-            row = connection.execute(f"SELECT withdrawn, {columns} FROM privid.{kind}_store WHERE camera = %s AND name = %s".encode(),
-                                     (camera, name)).fetchone()
+            row = connection.execute(sql.SQL("SELECT withdrawn, {} FROM {} WHERE camera = %s AND name = %s").format(
+                sql.SQL(columns), _store(kind)), (camera, name)).fetchone()
             if row is not None and not row[0]:
                 return cast("tuple[Any, ...]", row[1:])
-            others = connection.execute(f"SELECT name FROM privid.{kind}_store WHERE camera = %s AND NOT withdrawn".encode(),
+            others = connection.execute(sql.SQL("SELECT name FROM {} WHERE camera = %s AND NOT withdrawn").format(_store(kind)),
                                         (camera,)).fetchall()
         if row is not None:
             raise InvalidValue(f"{words} {'were' if kind == 'region' else 'was'} withdrawn", hint=_hint(kind, name, others))
         raise InvalidValue(f"{words} {'do' if kind == 'region' else 'does'} not exist", hint=_hint(kind, name, others))
+
+
+def _store(kind: str) -> sql.Identifier:
+    return sql.Identifier("privid", f"{kind}_store")
 
 
 def _hint(kind: str, name: str, others: Iterable[tuple[Any, ...]]) -> str:

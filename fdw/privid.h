@@ -143,6 +143,9 @@ extern Path *MakeReleasePath(PlannerInfo *root, RelOptInfo *rel, List *release);
 struct ExplainState;
 extern void ExplainRelease(List *release, ParamListInfo params, const char *source, struct ExplainState *es);
 
+/* preview.c */
+extern bool IsPreviewing(void);
+
 /* client.c: the source is the statement that the engine's positions refer to */
 extern text *Ask(char type, const char *body, char expected, const char *source);
 extern bool TryAsk(char type, const char *body, char expected, text **reply);

@@ -203,6 +203,12 @@ CarryOut(ReleaseState *state)
 				(errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
 				 errmsg("a standby cannot release"),
 				 errhint("Connect to the primary, where budgets are kept.")));
+	if (IsPreviewing())
+		ereport(ERROR,
+				(errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
+				 errmsg("a preview cannot release"),
+				 errdetail("A function in the statement reads a camera while it is planned."),
+				 errhint("Declare the function VOLATILE, and preview its queries by themselves.")));
 	store = tuplestore_begin_heap(true, false, work_mem);
 	MemoryContextSwitchTo(work);
 	reply = AskAnswer(state);

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from psycopg import errors
 
 from . import select, table
 from .answer import Answer
+from .programs import check_uploaded, read_program, upload
 from .source import Mistake
 from .statements import Process, Program, Select
 from .trace import trace
@@ -34,48 +34,39 @@ def translate(program: Program) -> list[Translated]:
     done: list[Translated] = []
     for statement in program.statements:
         if isinstance(statement, Process):
-            done.append((statement, table.to_sql(statement)))
+            done.append((statement, table.to_sql(statement).as_string(None)))
         elif isinstance(statement, Select):
             done.append((statement, select.to_sql(statement)))
     return done
 
 
 def run(translated: list[Translated], connection: Connection, folder: Path, *, explain: bool = False) -> Iterator[Answer]:
-    """An answer for each SELECT, and one without columns for each table, which may have notices. The session should be one of its own."""
+    """An answer for each SELECT, and one without columns for each table, which may have notices. The session should be one of its own.
+
+    To explain uploads nothing. A SELECT travels as a prepared statement, of which PostgreSQL accepts one and no more.
+    """
+    programs = [read_program(statement, folder) if isinstance(statement, Process) else None for statement, _ in translated]
     notices: list[str] = []
     connection.add_notice_handler(lambda notice: notices.append(_told(notice)))
     # moments of the file are UTC unless they say otherwise, and so are hours and days of its answers
     connection.execute("SET TimeZone = 'UTC'")
-    for statement, sql in translated:
+    connection.execute("SET standard_conforming_strings = on")  # as the translation is written
+    for (statement, sql), program in zip(translated, programs, strict=True):
         notices.clear()
         prefix = "EXPLAIN " if explain and isinstance(statement, Select) else ""
         try:
             if isinstance(statement, Process):
-                _upload(connection, statement, folder)
-                connection.execute(sql.encode())
+                if explain:
+                    notices += check_uploaded(connection, statement, program)
+                else:
+                    upload(connection, statement, program)
+                connection.execute(table.to_sql(statement))
                 yield Answer((), (), (), tuple(notices))
             else:
-                cursor = connection.execute((prefix + sql).encode())
+                cursor = connection.execute((prefix + sql).encode(), prepare=True)
                 yield _answer(cursor, tuple(notices))
         except psycopg.Error as error:
             raise _mistake(error, statement, sql, len(prefix)) from None
-
-
-def _upload(connection: Connection, process: Process, folder: Path) -> None:
-    """The file beside the query, unless it is there already; without a file, what was uploaded before under that name."""
-    name = table.executable_name(process.file)
-    known = connection.execute("SELECT sha256 FROM privid.executables WHERE name = %s", (name,)).fetchone()
-    file = folder / process.file
-    if file.is_file():
-        try:
-            content = file.read_bytes()
-        except OSError as error:
-            raise Mistake(f'could not read "{process.file}": {error.strerror}', process.places["executable"]) from None
-        if known is None or known[0] != hashlib.sha256(content).hexdigest():
-            connection.execute("SELECT privid.upload(%s, %s)", (name, content))
-    elif known is None:
-        raise Mistake(f'executable "{name}" does not exist', process.places["executable"],
-                      hint=f"Put the file {process.file} beside the query, or upload it with privid upload.")
 
 
 def _answer(cursor: psycopg.Cursor[tuple[Any, ...]], notices: tuple[str, ...]) -> Answer:

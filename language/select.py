@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
@@ -12,16 +14,21 @@ from .statements import Select
 
 __all__ = ["to_sql"]
 
+_BEGINNING = re.compile(r"\(*(SELECT|WITH|VALUES)\b")
+
 
 def to_sql(select: Select) -> str:
     """The statement that PostgreSQL is given."""
     try:
-        query = PrividSQL().parse(select.text)[0]
-        if not isinstance(query, exp.Query):
+        query, *more = PrividSQL().parse(select.text)
+        if more or not isinstance(query, exp.Query):
             raise SyntaxMistake("statement is not a SELECT", 0)
         for rule in RULES:
             rule(query)
-        return query.sql(dialect=PrividSQL, normalize_functions=False, comments=False)
+        text = query.sql(dialect=PrividSQL, normalize_functions=False, comments=False)
+        if not _BEGINNING.match(text):  # nothing that EXPLAIN could take for options of its own
+            raise SyntaxMistake("statement is not a SELECT", 0)
+        return text
     except SyntaxMistake as error:
         raise Mistake(error.message, select.at + error.at, hint=error.hint) from None
     except SqlglotError as error:  # of its tokenizer: a text that does not end, a sign that does not exist

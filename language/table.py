@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import PurePath
 
+from psycopg import sql
+
 from .statements import Column, Process
 
-__all__ = ["executable_name", "literal", "quoted", "to_sql"]
+__all__ = ["executable_name", "to_sql"]
 
 
-def to_sql(process: Process) -> str:
+def to_sql(process: Process) -> sql.Composed:
     """The statement that PostgreSQL is given."""
     split = process.split
-    options = {
-        "executable": executable_name(process.file), "begin": split.begin.isoformat(sep=" "), '"end"': split.end.isoformat(sep=" "),
-        "chunk": _seconds(split.chunk), "stride": _seconds(split.stride), "timeout": _seconds(process.timeout),
-        "max_rows": str(process.max_rows), **({"pad": "on"} if process.pad else {}),
-        **{name: value for name, value in (("mask", split.mask), ("regions", split.regions)) if value is not None}}
-    system = ["chunk timestamptz", *(["region text"] if split.regions is not None else [])]
-    columns = ", ".join([*system, *map(_column, process.columns), "failed boolean"])
-    return (f"CREATE FOREIGN TABLE pg_temp.{quoted(process.table)} ({columns}) SERVER {quoted(split.camera)} "
-            f"OPTIONS ({', '.join(f'{name} {literal(value)}' for name, value in options.items())})")
+    system = [sql.SQL("chunk timestamptz"), *([sql.SQL("region text")] if split.regions is not None else [])]
+    options = [
+        sql.SQL("executable {}").format(executable_name(process.file)),
+        sql.SQL("begin {}").format(split.begin.isoformat(sep=" ")), sql.SQL('"end" {}').format(split.end.isoformat(sep=" ")),
+        sql.SQL("chunk {}").format(_seconds(split.chunk)), sql.SQL("stride {}").format(_seconds(split.stride)),
+        sql.SQL("timeout {}").format(_seconds(process.timeout)), sql.SQL("max_rows {}").format(str(process.max_rows)),
+        *([sql.SQL("pad 'on'")] if process.pad else []),
+        *([sql.SQL("mask {}").format(split.mask)] if split.mask is not None else []),
+        *([sql.SQL("regions {}").format(split.regions)] if split.regions is not None else [])]
+    return sql.SQL("CREATE FOREIGN TABLE pg_temp.{} ({}) SERVER {} OPTIONS ({})").format(
+        sql.Identifier(process.table), sql.SQL(", ").join([*system, *map(_column, process.columns), sql.SQL("failed boolean")]),
+        sql.Identifier(split.camera), sql.SQL(", ").join(options))
 
 
 def executable_name(file: str) -> str:
@@ -29,21 +35,11 @@ def executable_name(file: str) -> str:
     return PurePath(file).stem
 
 
-def _column(column: Column) -> str:
+def _column(column: Column) -> sql.Composed:
     if column.type == "STRING":
-        return f"{quoted(column.name)} text DEFAULT {literal(column.default)}"
-    return f"{quoted(column.name)} float8 DEFAULT {column.default}"
+        return sql.SQL("{} text DEFAULT {}").format(sql.Identifier(column.name), column.default)
+    return sql.SQL("{} float8 DEFAULT {}").format(sql.Identifier(column.name), Decimal(column.default))
 
 
 def _seconds(value: Fraction) -> str:
     return f"{value}s"
-
-
-def quoted(name: str) -> str:
-    """A name, whatever is in it."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def literal(text: str) -> str:
-    """A text constant."""
-    return "'" + text.replace("'", "''") + "'"

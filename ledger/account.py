@@ -7,8 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 from operator import itemgetter
-from typing import cast
+from typing import LiteralString, cast
+
+from psycopg import sql
 
 from privid.model import Span
 
@@ -87,8 +90,8 @@ class Account:
 
 
 #: table of the jumps, table of the blocks, column of the account
-_TABLES = {"ledger": ("privid.ledger", "privid.ledger_blocks", "recording"),
-           "share": ("privid.share_ledger", "privid.share_blocks", "share")}
+_TABLES = {"ledger": (sql.Identifier("privid", "ledger"), sql.Identifier("privid", "ledger_blocks"), sql.Identifier("recording")),
+           "share": (sql.Identifier("privid", "share_ledger"), sql.Identifier("privid", "share_blocks"), sql.Identifier("share"))}
 
 # All that a few edges open, from the root down, in one go. A jump has no peak of its own here.
 _OPEN = """
@@ -242,10 +245,16 @@ class Stored(Account):
             stop = bisect_left(parts, block.next, lo=done, key=itemgetter(0))
             block.parts, done = parts[done:stop], stop
 
-    def _execute(self, statement: str, **values: object) -> list[tuple[object, ...]]:
-        jumps, blocks, key = _TABLES[self._table]
-        cursor = self._conn.execute(statement.format(jumps=jumps, blocks=blocks, key=key).encode(), {"account": self._number, **values})
+    def _execute(self, statement: LiteralString, **values: object) -> list[tuple[object, ...]]:
+        cursor = self._conn.execute(_about(statement, self._table), {"account": self._number, **values})
         return cursor.fetchall() if cursor.description else []
+
+
+@cache
+def _about(statement: LiteralString, table: str) -> sql.Composed:
+    """A statement about the tables of one kind of accounts."""
+    jumps, blocks, key = _TABLES[table]
+    return sql.SQL(statement).format(jumps=jumps, blocks=blocks, key=key)
 
 
 def _jumps(debits: Iterable[Debit]) -> list[tuple[int, Decimal]]:

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, cast
+from typing import Any, LiteralString, cast
 
 from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
@@ -159,7 +159,7 @@ def _lengthen(conn: Connection, recording: int, r: int) -> None:
     conn.execute("UPDATE privid.recordings SET r_star = %s WHERE id = %s", (r, recording))
 
 
-def _one(conn: Connection, statement: str, values: tuple[object, ...]) -> int:
-    row = conn.execute(statement.encode(), values).fetchone()
+def _one(conn: Connection, statement: LiteralString, values: tuple[object, ...]) -> int:
+    row = conn.execute(statement, values).fetchone()
     assert row is not None and isinstance(row[0], int)
     return row[0]

@@ -705,3 +705,102 @@ GRANT SELECT, INSERT, UPDATE ON privid.quota_use TO privid_engine;
 GRANT SELECT ON privid.quotas TO PUBLIC;
 
 SELECT pg_catalog.pg_extension_config_dump('privid.quota_store', '');
+
+-- ---------------------------------------------------------------------------------------------------------------------
+-- Previews: no text is pasted into a statement
+-- ---------------------------------------------------------------------------------------------------------------------
+
+CREATE OR REPLACE FUNCTION privid.split_statements(text) RETURNS text[]
+  AS 'MODULE_PATHNAME', 'privid_split_statements' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION privid.split_statements(text) IS 'the statements of a text, apart where PostgreSQL''s own parser takes them apart';
+
+CREATE FUNCTION privid.explain(statement text, path text) RETURNS json
+  AS 'MODULE_PATHNAME', 'privid_explain' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION privid.explain(text, text) IS 'what EXPLAIN says of one query under a search_path, and null for any other statement; nothing of it runs';
+
+-- The search path of the caller arrives as a default and goes to EXPLAIN alone: the function's own is pinned.
+CREATE OR REPLACE FUNCTION privid.afford(statements text, path text DEFAULT pg_catalog.current_setting('search_path'),
+                              OUT statement integer, OUT query text, OUT camera text, OUT epsilon numeric, OUT remaining numeric,
+                              OUT affordable boolean, OUT note text)
+  RETURNS SETOF record LANGUAGE plpgsql VOLATILE SECURITY INVOKER SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+  plan    jsonb;
+  found   jsonb;
+  charge  jsonb;
+  pending jsonb := '[]';
+  mine    jsonb;
+  short   boolean;
+  seen    jsonb := '[]';
+BEGIN
+  IF statements IS NULL OR path IS NULL THEN
+    RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'statements and path must not be null', HINT = 'Leave path out: it is then the session''s search_path.';
+  END IF;
+  statement := 0;
+  FOREACH query IN ARRAY privid.split_statements(statements) LOOP
+    statement := statement + 1;
+    camera := NULL; epsilon := NULL; remaining := NULL; affordable := NULL; note := NULL;
+    BEGIN
+      plan := privid.explain(query, path)::jsonb;
+    EXCEPTION WHEN OTHERS THEN
+      affordable := false;
+      note := SQLERRM;
+      RETURN NEXT;
+      CONTINUE;
+    END;
+    IF plan IS NULL THEN
+      note := 'not a query';
+      RETURN NEXT;
+      CONTINUE;
+    END IF;
+    IF NOT jsonb_path_exists(plan, 'strict $.**.Privid') THEN
+      note := 'reads no camera';
+      affordable := true;
+      RETURN NEXT;
+      CONTINUE;
+    END IF;
+    mine := '[]';
+    short := false;
+    FOR found IN SELECT jsonb_path_query(plan, 'strict $.**.Privid') LOOP
+      IF (found ->> 'Answered Before')::boolean OR seen @> jsonb_build_array(found -> 'Release') THEN
+        camera := NULL; epsilon := 0; remaining := NULL; affordable := true;
+        note := CASE WHEN (found ->> 'Answered Before')::boolean THEN 'answered before, costs nothing' ELSE 'the same as above, costs nothing' END;
+        RETURN NEXT;
+        CONTINUE;
+      END IF;
+      FOR charge IN SELECT jsonb_array_elements(found -> 'Charges') LOOP
+        camera := charge ->> 'Camera';
+        epsilon := (charge ->> 'Epsilon')::numeric;
+        -- Least of: remaining budget, minus what the statements before would take, minus this one, at every step of any of them.
+        SELECT min(b.remaining - coalesce((SELECT sum((p.value ->> 3)::numeric) FROM jsonb_array_elements(pending || mine) p
+                                           WHERE p.value ->> 0 = camera AND (p.value ->> 1)::int8 <= place.q AND (p.value ->> 2)::int8 > place.q), 0)
+                   - epsilon * place.share)
+          INTO remaining
+          FROM (SELECT greatest(e.q, (s.value ->> 0)::int8) AS q, (s.value ->> 2)::numeric AS share
+                FROM jsonb_array_elements(charge -> 'Where') s
+                CROSS JOIN LATERAL (SELECT (s.value ->> 0)::int8 AS q
+                                    UNION SELECT lower(b.frames) FROM privid.budget b WHERE b.camera = camera
+                                    UNION SELECT (p.value ->> 1)::int8 FROM jsonb_array_elements(pending || mine) p WHERE p.value ->> 0 = camera) e
+                WHERE e.q < (s.value ->> 1)::int8) place
+          JOIN privid.budget b ON b.camera = camera AND b.frames @> place.q;
+        remaining := trim_scale(least(remaining, (charge ->> 'Share Remaining')::numeric - epsilon));
+        affordable := coalesce(remaining >= 0, true);
+        note := CASE WHEN NOT affordable THEN format('short of %s', -remaining) WHEN epsilon = 0 THEN 'costs nothing' END;
+        short := short OR NOT affordable;
+        mine := mine || coalesce((SELECT jsonb_agg(jsonb_build_array(camera, s.value -> 0, s.value -> 1, epsilon * (s.value ->> 2)::numeric))
+                                  FROM jsonb_array_elements(charge -> 'Where') s), '[]');
+        remaining := greatest(remaining, 0);
+        RETURN NEXT;
+      END LOOP;
+      IF NOT short AND current_setting('privid.reuse', true) IS DISTINCT FROM 'off' THEN
+        seen := seen || jsonb_build_array(found -> 'Release');
+      END IF;
+    END LOOP;
+    -- what would be refused takes nothing
+    IF NOT short THEN
+      pending := pending || mine;
+    END IF;
+  END LOOP;
+END
+$$;

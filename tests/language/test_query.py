@@ -39,6 +39,9 @@ class Desk:
         file.write_text(head.format(camera=self.camera, executable=self.executable) + selects)
         return file
 
+    def upload(self) -> None:
+        run_privid("upload", "--data", self.stack.data, self.folder / f"{self.executable}.py")
+
     def query(self, selects: str, *options: str, head: str = FILE) -> subprocess.CompletedProcess[str]:
         return run_privid("query", self.write(selects, head), "--data", self.stack.data, *options, check=False)
 
@@ -94,6 +97,7 @@ def test_the_questions_of_the_paper_are_answered(desk: Desk) -> None:
 
 def test_the_questions_of_the_paper_are_bounded_where_something_is_protected(desk: Desk) -> None:
     desk.stack.camera(desk.camera, "levels.mp4", rho="1s")
+    desk.upload()
     done = desk.query("", "--explain", head=FILE + PAPER)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("Charges epsilon 0.1 ") == 6
@@ -101,6 +105,7 @@ def test_the_questions_of_the_paper_are_bounded_where_something_is_protected(des
 
 def test_a_protected_camera_is_answered_with_epsilon_scale_and_error_and_charged(desk: Desk) -> None:
     desk.stack.camera(desk.camera, "levels.mp4", rho="1s")
+    desk.upload()
     explained = desk.query("SELECT COUNT(*) FROM levels;", "--explain", "--epsilon", "0.5")
     assert explained.returncode == 0 and "scale 4 (sensitivity 2, epsilon 0.5)" in explained.stdout and "Derivation" in explained.stdout
     releases = f"SELECT count(*) FROM privid.releases WHERE camera = '{desk.camera}'"
@@ -158,6 +163,7 @@ def test_the_page_about_the_language_shows_what_happens(desk: Desk) -> None:
     for old, new in (("campus", desk.camera), ("6:00pm", "6:00:05am"), ("5sec", "1sec"), ("cars.py", f"{desk.executable}.py")):
         assert old in file
         file = file.replace(old, new)
+    desk.upload()
     page = desk.query("", "--explain", head=file)
     assert page.returncode == 0, page.stderr
     mistaken = desk.query("", "--explain", head=file.replace("range(speed", "range(sped"))

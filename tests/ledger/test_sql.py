@@ -303,16 +303,6 @@ def test_bins_of_time_are_reachable_without_the_schema(database: Database) -> No
         (True, True, True, True, True, True, STARTS + timedelta(minutes=45))]
 
 
-@pytest.mark.parametrize(("text", "parts"), [
-    ("SELECT 1; SELECT 2;", ["SELECT 1", "SELECT 2"]), ("", []), (" ;; ", []), ("SELECT 'a;b', \"c;d\"", ["SELECT 'a;b', \"c;d\""]),
-    ("SELECT 'it''s; one'; x", ["SELECT 'it''s; one'", "x"]), (r"SELECT E'\';'; x", [r"SELECT E'\';'", "x"]),
-    ("SELECT $$;$$; SELECT $a$;$$;$a$", ["SELECT $$;$$", "SELECT $a$;$$;$a$"]), ("a -- ; b\n; c", ["a -- ; b", "c"]),
-    ("a /* ; /* ; */ ; */ ; b", ["a /* ; /* ; */ ; */", "b"]), ("SELECT 1 - 2 / 3; table'x'", ["SELECT 1 - 2 / 3", "table'x'"]),
-    ("SELECT 'open; end", ["SELECT 'open", "end"]), ("SELECT date';'; e", ["SELECT date';'", "e"]), ("a$1;b", ["a$1", "b"])])
-def test_a_batch_is_taken_apart_at_its_semicolons(database: Database, text: str, parts: list[str]) -> None:
-    assert database.rows("SELECT privid.split_statements(%s)", text) == [(parts,)]
-
-
 # Versions and dumps
 
 
