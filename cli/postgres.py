@@ -220,7 +220,8 @@ def _include_settings(cluster: Path, uid: int) -> None:
     with os.fdopen(fd, "ab") as conf:
         info = os.fstat(fd)
         if not stat.S_ISREG(info.st_mode) or info.st_uid != uid or info.st_nlink != 1:
-            raise CommandFailed(f'"{cluster / "postgresql.conf"}" is not the file that initdb made', "Remove the data directory, and try again.")
+            raise CommandFailed(f'"{cluster / "postgresql.conf"}" is not the file that initdb made',
+                                "Remove the data directory, and try again.")
         conf.write(b"\ninclude '../state/postgresql.conf'\n")
 
 

@@ -98,7 +98,8 @@ def _lock(data: Path, cleanup: ExitStack) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise PrividError(f'another engine is running on data directory "{data}"', hint="Stop it first: privid down. Who holds the lock, lslocks tells.") from None
+        raise PrividError(f'another engine is running on data directory "{data}"',
+                          hint="Stop it first: privid down. Who holds the lock, lslocks tells.") from None
 
 
 def _build(options: argparse.Namespace, log: Log, cleanup: ExitStack) -> Server:

@@ -220,7 +220,7 @@ def _let_in(path: Path, peer_uid: int) -> None:
         if os.getuid() == 0:
             os.chown(f"/proc/self/fd/{fd}", peer_uid, -1)
         elif peer_uid != os.getuid():
-            os.chmod(f"/proc/self/fd/{fd}", 0o666)  # another user must reach it; who that is, the server checks
+            Path(f"/proc/self/fd/{fd}").chmod(0o666)  # another user must reach it; who that is, the server checks
     finally:
         os.close(fd)
 

@@ -108,7 +108,7 @@ def _check_text(value: Any) -> None:
     while waiting:
         part = waiting.pop()
         if isinstance(part, str):
-            if "\0" in part or not part.isascii() and any("\ud800" <= character <= "\udfff" for character in part):
+            if "\0" in part or (not part.isascii() and any("\ud800" <= character <= "\udfff" for character in part)):
                 raise Malformed("text that is none")
         elif isinstance(part, dict):
             waiting += [*part, *part.values()]

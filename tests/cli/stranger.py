@@ -119,8 +119,8 @@ def _held(pid: int) -> Iterator[str]:
 
 
 def _is_own(path: str) -> bool:
-    return (any(path.startswith(place + "/") for place in _OURS) and not any(path.startswith(place) for place in (*_SHARED, str(REPOSITORY)))
-            and Path(path).exists())
+    others = (*_SHARED, str(REPOSITORY))
+    return any(path.startswith(place + "/") for place in _OURS) and not any(map(path.startswith, others)) and Path(path).exists()
 
 
 def _top(path: str) -> Path:
@@ -135,4 +135,4 @@ def _below(top: Path) -> Iterator[str]:
     yield str(top)
     if stat.S_ISDIR(top.lstat().st_mode):
         for folder, folders, files in os.walk(top):
-            yield from (os.path.join(folder, name) for name in (*folders, *files))
+            yield from (f"{folder}/{name}" for name in (*folders, *files))

@@ -6,7 +6,7 @@ import random
 import string
 from collections.abc import Callable
 
-__all__ = ["BUILDERS", "bitmap", "duration", "json_text", "moment", "mutated", "name", "number", "polygon", "text", "whole"]
+__all__ = ["BUILDERS", "Chance", "bitmap", "duration", "json_text", "moment", "mutated", "name", "number", "polygon", "text", "whole"]
 
 Chance = random.Random
 
