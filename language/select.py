@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
@@ -13,8 +15,14 @@ from .statements import Select
 __all__ = ["to_sql"]
 
 
+_DIGITS = re.compile(r"\d{1001}")
+
+
 def to_sql(select: Select) -> str:
     """The statement that PostgreSQL is given."""
+    long = _DIGITS.search(select.text)
+    if long is not None:
+        raise Mistake("a number has more than 1000 digits", select.at + long.start(), hint="Write it with fewer digits.")
     try:
         query = PrividSQL().parse(select.text)[0]
         if not isinstance(query, exp.Query):
@@ -24,5 +32,7 @@ def to_sql(select: Select) -> str:
         return query.sql(dialect=PrividSQL, normalize_functions=False, comments=False)
     except SyntaxMistake as error:
         raise Mistake(error.message, select.at + error.at, hint=error.hint) from None
+    except RecursionError:
+        raise Mistake("statement is too complex to be analysed", select.at, hint="Write it with fewer nested parentheses.") from None
     except SqlglotError as error:  # of its tokenizer: a text that does not end, a sign that does not exist
         raise Mistake(f"syntax error: {str(error).splitlines()[0]}", select.at) from None

@@ -44,7 +44,8 @@ def got_to(stack: RunningStack) -> list[list[str]]:
     assert len(pids) > 8
     paths = belongings(stack.layout, pids)
     assert segments(pids) == []
-    for part in ("postgresql.log", "engine.log", "ledger.mark", "engine.sock", ".s.PGSQL.5432", "levels.mp4", "/dev/shm/privid-", "privid.so"):
+    for part in ("postgresql.log", "engine.log", "ledger.mark", "engine.sock", ".s.PGSQL.5432", "levels.mp4", "/dev/shm/privid-",
+                 "privid.so"):
         assert any(part in path for path in paths), part
     return tried(paths)
 

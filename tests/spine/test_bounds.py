@@ -6,6 +6,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import psycopg
@@ -24,7 +25,8 @@ def hostile() -> Iterator[Hostile]:
     directory.chmod(0o755)
     with guarded(directory, [sys.executable, "-m", "privid.cli.main", "down", "--data", directory / "stack"]):
         run_privid("up", "--data", directory / "stack")
-        yield Hostile(RunningStack(directory / "stack"), 3)
+        with closing(Hostile(RunningStack(directory / "stack"), 3)) as found:
+            yield found
 
 
 def refused(hostile: Hostile, statement: str | sql.Composable, *values: object, user: str = "owner", seconds: float = 5) -> str:
@@ -92,7 +94,7 @@ def test_numbers_and_parentheses_without_end_in_a_query_are_refused_in_words(hos
             try:
                 connection.execute(f"EXPLAIN SELECT count(*), sum(range(v, 0, 1)) FROM hostile WHERE {condition}".encode())
             except psycopg.Error as error:
-                assert error.sqlstate in ("PV002", "54001", "42601", "22003", "53200"), error  # noqa: PT017  # or it is accepted
+                assert error.sqlstate in ("PV002", "54001", "42601", "22003", "53200"), error  # or it is accepted
                 assert not connection.closed
 
 

@@ -92,6 +92,10 @@ class Hostile:
         assert time.monotonic() - begun < PATIENCE, shown
         return accepted
 
+    def close(self) -> None:
+        for session in self._sessions.values():
+            session.close()
+
     # What is tried
 
     def _camera(self) -> None:
@@ -204,6 +208,7 @@ def main() -> None:
         before = hostile.resident()
         outcomes = hostile.run(options.statements)
         grown = hostile.resident() - before
+        hostile.close()
     for outcome, count in outcomes.most_common():
         print(f"{count:6} {outcome}")
     print(f"the engine grew by {grown} KiB")
