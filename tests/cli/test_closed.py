@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import stat
 import subprocess
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ import psycopg
 import pytest
 
 from privid.cli.processes import inside
+from privid.engine.server import listen
 from tests.conftest import RunningStack, run_privid, write_video
 
 from .stranger import UID, belongings, family, segments, tried
@@ -160,25 +162,18 @@ def test_a_link_where_a_stack_has_its_own_is_not_followed(mine: RunningStack, re
     mine.up()
 
 
-def test_a_socket_that_postgresql_exchanges_for_a_link_gives_no_file_away(tmp_path: Path) -> None:
-    from privid.engine import server
-
-    precious = tmp_path / "precious"
+def test_a_socket_that_postgresql_exchanges_for_a_link_gives_no_file_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    precious, held, bind = tmp_path / "precious", tmp_path / "s", socket.socket.bind
     precious.write_text("root's")
-    held = tmp_path / "s"
-    bind = server.socket.socket.bind
 
-    def exchanged(self: object, path: str) -> None:
-        bind(self, path)  # type: ignore[arg-type]
+    def exchanged(self: socket.socket, path: str) -> None:
+        bind(self, path)
         held.unlink()
         held.symlink_to(precious)
 
-    server.socket.socket.bind = exchanged  # type: ignore[method-assign, assignment]
-    try:
-        with pytest.raises(OSError):
-            server.listen(held, UID)
-    finally:
-        server.socket.socket.bind = bind  # type: ignore[method-assign]
+    monkeypatch.setattr(socket.socket, "bind", exchanged)
+    with pytest.raises(OSError, match="is not the socket that was made there"):
+        listen(held, UID)
     assert precious.stat().st_uid == 0
 
 

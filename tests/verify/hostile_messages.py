@@ -44,7 +44,7 @@ def _altered(message: Any, chance: random.Random) -> Any:
                 stack.append(part[key])
     for _ in range(chance.choice([1, 1, 1, 3])):
         holder, key = chance.choice(places)
-        if isinstance(holder, list) and key >= len(holder) or isinstance(holder, dict) and key not in holder:
+        if (isinstance(holder, list) and key >= len(holder)) or (isinstance(holder, dict) and key not in holder):
             continue
         match chance.randrange(5):
             case 0:
@@ -56,7 +56,7 @@ def _altered(message: Any, chance: random.Random) -> Any:
                 holder[key] = wrapped
             case 2:
                 other, there = chance.choice(places)
-                if isinstance(other, list) and there < len(other) or isinstance(other, dict) and there in other:
+                if (isinstance(other, list) and there < len(other)) or (isinstance(other, dict) and there in other):
                     holder[key] = json.loads(json.dumps(other[there], default=str))
             case _:
                 holder[key] = _leaf(chance)
@@ -75,10 +75,16 @@ def send_mutated(house: House, count: int, seed: int) -> Counter[str]:
     explain = house.request(table)
     hello = {**HELLO, "database": house.database.name}
     kinds: list[tuple[str, Any]] = [
-        ("X", explain), ("X", explain), ("T", {**explain, "candidates": [{"select": explain["select"], "inside": None}]}),
+        ("X", explain),
+        ("X", explain),
+        ("T", {**explain, "candidates": [{"select": explain["select"], "inside": None}]}),
         ("T", {key: value for key, value in explain.items() if key != "select"} | {"candidate": {"number": 1}}),
-        ("K", {"kind": "table", "table": table, "role": "ana"}), ("K", {"kind": "server", "server": table["server"], "role": "olga"}),
-        ("W", {**explain, "role": "olga"}), ("S", {"handle": "00", "table": 0}), ("H", hello)]
+        ("K", {"kind": "table", "table": table, "role": "ana"}),
+        ("K", {"kind": "server", "server": table["server"], "role": "olga"}),
+        ("W", {**explain, "role": "olga"}),
+        ("S", {"handle": "00", "table": 0}),
+        ("H", hello),
+    ]
     for _ in range(count):
         kind, message = chance.choice(kinds)
         with Client(house.engine.socket) as client:
@@ -96,7 +102,11 @@ def send_mutated(house: House, count: int, seed: int) -> Counter[str]:
                 continue
             assert b"internal error" not in body, (kind, content[:2000], body)
             outcomes[f"{json.loads(body)['sqlstate']}" if answer == "E" else f"answered {answer}"] += 1
-    assert not house.engine.events("internal error") and not house.engine.events("connection failed") and not house.engine.events("thread failed")
+    assert (
+        not house.engine.events("internal error")
+        and not house.engine.events("connection failed")
+        and not house.engine.events("thread failed")
+    )
     return outcomes
 
 
