@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import privid
+from privid.closed import open_file
 
 from .layout import Layout
 from .processes import PidFile, wait_until
@@ -51,7 +52,7 @@ class Engine:
             self.log.rename(self.log.with_suffix(".log.1"))
         begin = self.log.stat().st_size if self.log.exists() else 0
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
-        with self.log.open("ab") as log:
+        with os.fdopen(open_file(self.log, os.O_WRONLY | os.O_APPEND), "ab") as log:
             process = subprocess.Popen(self.started_as(), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd="/",
                                        env=environment, start_new_session=True)
         self.pid_file.write(process.pid)

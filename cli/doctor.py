@@ -17,6 +17,7 @@ import privid
 from privid.errors import PrividError
 from privid.room.description import describe
 
+from .closing import examine_closed
 from .finding import Finding
 from .library import library_files, offered_version, postgres_build, room_library
 from .options import database_options
@@ -59,7 +60,7 @@ def _outside(target: Target) -> Iterator[Finding]:
 
 def examine(stack: Stack) -> Iterator[Finding]:
     """All checks; one that cannot be made is a failure, not the end."""
-    checks: list[Callable[[Stack], Iterator[Finding]]] = [_postgres, _library, _account, _sandbox, _disk, _stack]
+    checks: list[Callable[[Stack], Iterator[Finding]]] = [_postgres, _library, _account, _sandbox, _disk, _stack, _closed]
     for check in checks:
         try:
             yield from check(stack)
@@ -126,6 +127,10 @@ def _stack(stack: Stack) -> Iterator[Finding]:
         yield Finding("CAUTION", "room", room.remark, "Start the stack as root, or keep the machine free of other work.")
     if pieces[0].running:
         yield from _versions(stack)
+
+
+def _closed(stack: Stack) -> Iterator[Finding]:
+    yield from examine_closed(stack.layout)
 
 
 def _versions(stack: Stack) -> Iterator[Finding]:

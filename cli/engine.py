@@ -22,7 +22,7 @@ import privid
 
 from .layout import Account, Layout
 from .notify import announce
-from .options import dsn_option
+from .options import dsn_option, shortened, whole_number
 from .outside import readiness
 from .target import Connection, Target, names_a_server, value
 from .terminal import CommandFailed
@@ -58,9 +58,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _lanes(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 512:
-        raise argparse.ArgumentTypeError(f'"{text}" is not a number from 1 to 512')
-    return int(text)
+    return whole_number(text, 1, 512, "a number from 1 to 512")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -124,9 +122,10 @@ def _peer(given: str | None, connection: Connection) -> Account:
     """Whom the server runs as: as said, as the connection's other end, or as its data's owner."""
     if given is not None:
         try:
-            return Account.of(int(given) if given.isdigit() else pwd.getpwnam(given).pw_uid)
-        except KeyError:
-            raise CommandFailed(f'there is no user "{given}"', "Give the user that the server runs "
+            number = given.isascii() and given.isdigit() and len(given) <= 10
+            return Account.of(int(given) if number else pwd.getpwnam(given).pw_uid)
+        except (KeyError, OverflowError):
+            raise CommandFailed(f'there is no user "{shortened(given)}"', "Give the user that the server runs "
                                 "as, for example postgres.") from None
     with socket.socket(fileno=os.dup(connection.pgconn.socket)) as end:
         if end.family == socket.AF_UNIX:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from .options import database_options
+from .options import database_options, whole_number
 from .plot import Plot
 from .reading import Camera, read_camera, rows
 from .target import Target, find_target
@@ -33,9 +33,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _count(text: str) -> int:
-    if not text.isdigit() or not 1 <= int(text) <= 1_000_000:
-        raise argparse.ArgumentTypeError(f'"{text}" is not a number from 1 to 1000000')
-    return int(text)
+    return whole_number(text, 1, 1_000_000, "a number from 1 to 1000000")
 
 
 def run(options: argparse.Namespace) -> int:

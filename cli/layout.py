@@ -10,9 +10,12 @@ import pwd
 import stat
 import subprocess
 import tempfile
+import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from privid.closed import check_path, write_file
 
 from .terminal import CommandFailed
 
@@ -76,7 +79,7 @@ class Layout:
     """The folders of one stack, and what is remembered about it between commands."""
 
     def __init__(self, data: Path) -> None:
-        self.data = data if data.is_absolute() else Path.cwd() / data
+        self.data = self.given = data if data.is_absolute() else Path.cwd() / data
         with contextlib.suppress(OSError):
             self.data = self.data.resolve()
         self.pg = self.data / "pg"
@@ -120,9 +123,7 @@ class Layout:
         return known if isinstance(known, dict) else {}
 
     def remember(self, **facts: Any) -> None:
-        new = self.state / "stack.json.new"
-        new.write_text(json.dumps(self.remembered() | facts, indent=1) + "\n")
-        new.rename(self.state / "stack.json")
+        write_file(self.state / "stack.json", json.dumps(self.remembered() | facts, indent=1) + "\n")
 
     @property
     def port(self) -> int | None:
@@ -161,13 +162,17 @@ class Layout:
 
     def create(self, videos: Path | None) -> None:
         """Makes what is missing; harmless on a stack that exists."""
+        _check_name(self.data)
+        check_path(self.given)
         account = self.account
         try:
-            self.data.mkdir(parents=True, exist_ok=True)
-            for folder, mode in ((self.log, 0o755), (self.lib, 0o755), (self.cache, 0o700), (self.state, 0o755)):
-                folder.mkdir(mode=mode, exist_ok=True)
+            _make_parents(self.data.parent)
+            self.data.mkdir(mode=0o700, exist_ok=True)
+            check_path(self.given)  # somebody else may have been first in /tmp
+            for folder in (self.log, self.lib, self.cache, self.state):
+                folder.mkdir(mode=0o700, exist_ok=True)
             if videos is None and not self.remembered().get("videos"):
-                self.videos.mkdir(exist_ok=True)
+                self.videos.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise CommandFailed(f'could not create the data directory "{self.data}": {error.strerror}',
                                 "Choose a directory that you may write to with --data.") from None
@@ -178,18 +183,43 @@ class Layout:
         self._create_run(account)
 
     def _create_run(self, account: Account) -> None:
-        """A private directory for the sockets: in the data directory, or elsewhere when that path is too long for a socket."""
+        """A private directory for the sockets: in the data directory, or elsewhere when that path is too long for a socket, or has a
+        comma, which separates hosts for PostgreSQL's clients."""
         wanted = self.data / "run"
-        if len(os.fsencode(wanted / ".s.PGSQL.65535")) <= _SOCKET_PATH:
+        if len(os.fsencode(wanted / ".s.PGSQL.65535")) <= _SOCKET_PATH and "," not in str(wanted):
             wanted.mkdir(mode=0o700, exist_ok=True)
             self.remember(run=None)
         else:
             known = self.remembered().get("run")
             wanted = Path(known) if known and _is_private(Path(known), account) else Path(tempfile.mkdtemp(prefix="privid-", dir="/tmp"))
             self.remember(run=str(wanted))
-        wanted.chmod(0o700)
-        if wanted.stat().st_uid != account.uid:
-            os.chown(wanted, account.uid, account.gid)
+        try:
+            fd = os.open(wanted, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError as error:
+            raise CommandFailed(f'could not open directory "{wanted}": {error.strerror}',
+                                "It must be a directory of the stack's own: move away what is there.") from None
+        try:
+            os.fchmod(fd, 0o700)
+            if os.fstat(fd).st_uid != account.uid:
+                os.fchown(fd, account.uid, account.gid)
+        finally:
+            os.close(fd)
+
+
+def _check_name(data: Path) -> None:
+    """A path ends up in settings, in logs and on terminals."""
+    name = str(data)
+    if not name.isprintable() and any(unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") and c != "\t" for c in name):
+        shown = "".join(c if c.isprintable() else "?" for c in name)
+        raise CommandFailed(f'"{shown}" cannot be the name of a data directory: it has control characters, or bytes that are not UTF-8',
+                            "Choose another directory with --data.")
+
+
+def _make_parents(directory: Path) -> None:
+    """Directories on the way, which others may pass but not write to, whatever the umask is."""
+    if not directory.exists():
+        _make_parents(directory.parent)
+        directory.mkdir(mode=0o755, exist_ok=True)
 
 
 def _is_private(directory: Path, account: Account) -> bool:

@@ -17,8 +17,10 @@ import argparse
 import contextlib
 import fcntl
 import json
+import os
 from pathlib import Path
 
+from privid.closed import open_file
 from privid.errors import PrividError
 
 from .daemon import Engine
@@ -102,7 +104,7 @@ def _accept(target: Target, data: Path, sure: bool) -> int:
                             "with --yes: what was charged since may then be spent again.")
     if target.stack is not None:
         Engine(target.stack.layout).stop()
-    with (data / "engine.lock").open("a") as lock:
+    with os.fdopen(open_file(data / "engine.lock", os.O_RDWR), "w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

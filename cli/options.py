@@ -8,7 +8,8 @@ from pathlib import Path
 from .layout import default_data
 from .target import read_dsn
 
-__all__ = ["data_option", "database_options", "dsn_option", "lane_count", "port_number", "role_option"]
+__all__ = ["data_option", "database_options", "dsn_option", "lane_count", "port_number", "role_option",
+           "shortened", "whole_number"]
 
 Parser = argparse.ArgumentParser | argparse._MutuallyExclusiveGroup
 
@@ -43,13 +44,21 @@ def role_option(parser: argparse.ArgumentParser, what: str, usual: str) -> None:
 
 def lane_count(text: str) -> int:
     """How many lanes; 0 means as many as fit the machine."""
-    if not text.isascii() or not text.isdigit() or int(text) > 512:
-        raise argparse.ArgumentTypeError(f'"{text}" is not a number of lanes: it must be between 0 and 512')
-    return int(text)
+    return whole_number(text, 0, 512, "a number of lanes: it must be between 0 and 512")
 
 
 def port_number(text: str) -> int:
     """A TCP port; 0 means none."""
-    if not text.isascii() or not text.isdigit() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f'"{text}" is not a port: it must be between 0 and 65535')
+    return whole_number(text, 0, 65535, "a port: it must be between 0 and 65535")
+
+
+def whole_number(text: str, low: int, high: int, what: str) -> int:
+    """A number between bounds; one of thousands of digits is not even read."""
+    if not text.isascii() or not text.isdigit() or len(text) > 18 or not low <= int(text) <= high:
+        raise argparse.ArgumentTypeError(f'"{shortened(text)}" is not {what}')
     return int(text)
+
+
+def shortened(text: str) -> str:
+    """What was given, as far as it is worth showing."""
+    return text if len(text) <= 100 else text[:100] + "..."

@@ -6,13 +6,16 @@ import contextlib
 import os
 import shutil
 import signal
+import stat
 import subprocess
 from pathlib import Path
 from typing import IO, Any
 
 import psycopg
 
-from .layout import Layout
+from privid.closed import is_private_group, open_file, write_file
+
+from .layout import Account, Layout
 from .library import PostgresBuild, postgres_build
 from .processes import ended, inside, wait_until
 from .terminal import CommandFailed
@@ -25,6 +28,19 @@ _ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
 #: inside the new mount namespace: show the data directory at a place that the unprivileged user can reach, then step down
 _STEP_DOWN = ('mount --bind -- "$1" "$2" && uid=$3 gid=$4 && shift 4 && cd / && '
               'exec setpriv --reuid "$uid" --regid "$gid" --init-groups -- "$@"')
+
+
+#: statements can hold passwords, and values that only their writer may see: no line of the log repeats one, whole or in part
+_SILENCE = {
+    "log_statement": "none",
+    "log_min_error_statement": "panic",
+    "log_error_verbosity": "terse",
+    "log_min_duration_statement": -1,
+    "log_min_duration_sample": -1,
+    "log_transaction_sample_rate": 0,
+    "log_parameter_max_length": 0,
+    "log_parameter_max_length_on_error": 0,
+}
 
 
 class Postgres:
@@ -89,9 +105,7 @@ class Postgres:
                 raise CommandFailed(f'the user that PostgreSQL runs as cannot reach "{layout.data}", and it could not be mounted elsewhere',
                                     "Choose a directory whose parents everybody may enter with --data.")
             raise CommandFailed(f"initdb failed: {output.strip().splitlines()[-1] if output.strip() else process.returncode}")
-        # the settings live in a file that the stack writes anew at each start; ALTER SYSTEM still wins over it
-        with (new / "postgresql.conf").open("a") as conf:
-            conf.write("\ninclude '../state/postgresql.conf'\n")
+        _include_settings(new, account.uid)
         new.rename(layout.pg)
 
     def configure(self, destdir: Path) -> bool:
@@ -102,7 +116,7 @@ class Postgres:
             "extension_destdir": self._seen(destdir, hidden),
             "shared_preload_libraries": "$libdir/privid",
             "privid.socket": run / "engine.sock",
-            "unix_socket_directories": run,
+            "unix_socket_directories": '"' + str(run).replace('"', '""') + '"',
             "unix_socket_permissions": "0700",
             "listen_addresses": "127.0.0.1" if layout.port else "",
             "port": layout.socket_port,
@@ -110,14 +124,14 @@ class Postgres:
             "max_connections": 100,
             "fsync": "on",
             "log_line_prefix": "%m [%p] %q%u@%d ",
+            **_SILENCE,
             "cluster_name": "privid",
         }
         text = "# Written by privid up. Use ALTER SYSTEM for settings of your own.\n" + "".join(
-            f"{name} = '{str(value).replace(chr(39), chr(39) * 2)}'\n" for name, value in settings.items())
-        new = layout.state / "postgresql.conf.new"
-        new.write_text(text)
-        new.chmod(0o644)
-        new.rename(layout.state / "postgresql.conf")
+            f"{name} = '{_quoted(value)}'\n" for name, value in settings.items())
+        conf = layout.state / "postgresql.conf"
+        write_file(conf, text)
+        _let_read(conf, layout.account)
         return bool(layout.remembered().get("settings") != text)
 
     # Running
@@ -154,7 +168,7 @@ class Postgres:
                 file.rename(file.with_suffix(".log.1"))
         begin = file.stat().st_size if file.exists() else 0
         layout.remember(settings=(layout.state / "postgresql.conf").read_text())
-        with file.open("ab") as log:
+        with os.fdopen(open_file(file, os.O_WRONLY | os.O_APPEND), "ab") as log:
             process = self._spawn([str(self.build.bindir / "postgres"), "-D", str(self._seen(layout.pg, hidden))], hidden, log)
         if not wait_until(lambda: process.poll() is not None or self.answers(), 60) or process.poll() is not None:
             if process.poll() is None:
@@ -190,3 +204,33 @@ class Postgres:
         if not wait_until(lambda: not inside(self.layout.pg), 10):
             raise CommandFailed("PostgreSQL does not stop", f'See "{self.layout.log / "postgresql.log"}".')
         return True
+
+
+def _quoted(value: object) -> str:
+    """Between the quotes of a file of settings."""
+    return str(value).replace("\\", "\\\\").replace("'", "''").replace("\t", "\\t")
+
+
+def _include_settings(cluster: Path, uid: int) -> None:
+    """The settings live in a file that the stack writes anew at each start; ALTER SYSTEM still wins over it.
+
+    The directory is PostgreSQL's: what is opened there is the very file that initdb made, and no link in its place.
+    """
+    fd = os.open(cluster / "postgresql.conf", os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(fd, "ab") as conf:
+        info = os.fstat(fd)
+        if not stat.S_ISREG(info.st_mode) or info.st_uid != uid or info.st_nlink != 1:
+            raise CommandFailed(f'"{cluster / "postgresql.conf"}" is not the file that initdb made',
+                                "Remove the data directory, and try again.")
+        conf.write(b"\ninclude '../state/postgresql.conf'\n")
+
+
+def _let_read(conf: Path, account: Account) -> None:
+    """PostgreSQL reads its settings, and nobody else does, if the group that it runs with is its own."""
+    if account.is_self:
+        return
+    if is_private_group(account.gid, account.uid):
+        os.chown(conf, -1, account.gid, follow_symlinks=False)
+        conf.chmod(0o640)
+    else:
+        conf.chmod(0o644)

@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from privid.closed import write_file
+
 __all__ = ["PidFile", "ended", "identity", "inside", "wait_until"]
 
 
@@ -32,9 +34,7 @@ class PidFile:
         self.path = path
 
     def write(self, pid: int) -> None:
-        new = self.path.with_suffix(".new")
-        new.write_text(json.dumps({"pid": pid, "identity": identity(pid)}) + "\n")
-        new.rename(self.path)
+        write_file(self.path, json.dumps({"pid": pid, "identity": identity(pid)}) + "\n")
 
     def pid(self) -> int | None:
         """The process, if it is still the one that was written down."""

@@ -20,6 +20,9 @@ __all__ = ["SUMMARY", "arguments", "run"]
 
 SUMMARY = "run a file of SPLIT, PROCESS and SELECT statements"
 
+#: bytes of a query file
+_LONGEST = 1 << 20
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     database_options(parser)
@@ -33,6 +36,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     try:
+        if (size := options.file.stat().st_size) > _LONGEST:
+            raise CommandFailed(f'file "{options.file}" has {size} bytes, but a query file has at most {_LONGEST}',
+                                "Is it a query file? Large data belongs into a table or an attached file.")
         source = Source(str(options.file), options.file.read_bytes().decode("utf-8-sig").replace("\r\n", "\n"))
     except OSError as error:
         raise CommandFailed(f'could not read "{options.file}": {error.strerror}') from None

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import os
 import shlex
 import socket
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from privid.closed import check_path, open_file
 from privid.room.description import describe
 
 from .bootstrap import bootstrap
+from .closing import close_to_others
 from .daemon import Engine
 from .layout import Layout, default_data
 from .library import copy_into, prune
 from .postgres import Postgres
+from .processes import wait_until
 from .terminal import CommandFailed, progress
 
 __all__ = ["Piece", "Stack"]
@@ -42,10 +47,17 @@ class Stack:
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
         """One up or down at a time; the lock goes with the process that holds it."""
-        self.layout.state.mkdir(parents=True, exist_ok=True)
-        with (self.layout.state / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        path = self.layout.state / "lock"
+        self.layout.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _forget_open_lock(path)
+        lock = open_file(path, os.O_RDWR)
+        try:
+            if not wait_until(lambda: _locks(lock), PATIENCE):
+                raise CommandFailed(f'another privid up or down has been at work in "{self.layout.data}" for {PATIENCE:g} s',
+                                    f'Wait for it, or end it: lslocks shows which process holds "{path}".')
             yield
+        finally:
+            os.close(lock)
 
     def up(self, port: int | None = None, videos: Path | None = None, lanes: int | None = None) -> None:
         """Creates what does not exist, starts what does not run, restarts what runs with settings of the past."""
@@ -59,6 +71,9 @@ class Stack:
             bar.step("creating the data directory")
             layout.create(videos)
             with self._alone():
+                if self.engine.pid() is None:
+                    _forget_open_lock(layout.data / "engine.lock")
+                close_to_others(layout)
                 if port is not None and port != (layout.port or 0):
                     _check_free(port)
                     layout.remember(port=port or None)
@@ -88,6 +103,7 @@ class Stack:
         if not self.layout.data.is_dir():
             return False
         self.layout.check_mine()
+        check_path(self.layout.given)
         with self._alone():
             engine = self.engine.stop()
             postgres = self.postgres.stop()
@@ -124,6 +140,26 @@ class Stack:
 
 #: what may be found in a directory where an earlier start was interrupted
 _OWN = {"pg", "pg.new", "run", "log", "lib", "videos", "cache", "state", "engine.lock"}
+
+
+#: how long an up or down waits for another one, in seconds: one that creates a stack on a busy machine takes a while
+PATIENCE = 120.0
+
+
+def _locks(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _forget_open_lock(path: Path) -> None:
+    """A lock file that others could open, as older versions made them, may be held by anybody: another one takes its place."""
+    with contextlib.suppress(FileNotFoundError):
+        info = path.lstat()
+        if stat.S_ISREG(info.st_mode) and info.st_mode & 0o077:
+            path.unlink()
 
 
 def _check_free(port: int) -> None:

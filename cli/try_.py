@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from privid.errors import PrividError
 from privid.quantities import parse_duration, parse_number
 
+from .options import shortened, whole_number
 from .terminal import CommandFailed, progress
 from .try_columns import Column, columns
 
@@ -195,7 +196,7 @@ def _duration(text: str) -> Fraction:
     try:
         return parse_duration(text, "")
     except PrividError as error:
-        raise argparse.ArgumentTypeError(f'"{text}" is not a duration. {error.hint}') from None
+        raise argparse.ArgumentTypeError(f'"{shortened(text)}" is not a duration. {error.hint}') from None
 
 
 def _durations(text: str) -> tuple[Fraction, ...]:
@@ -206,10 +207,8 @@ def _number(text: str) -> Fraction:
     try:
         return parse_number(text, "")
     except PrividError as error:
-        raise argparse.ArgumentTypeError(f'"{text}" is not a number. {error.hint}') from None
+        raise argparse.ArgumentTypeError(f'"{shortened(text)}" is not a number. {error.hint}') from None
 
 
 def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f'"{text}" is not a number of at least 1')
-    return int(text)
+    return whole_number(text, 1, 10**18, "a number of at least 1")

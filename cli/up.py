@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
     print(f"    {stack.psql_line()}")
     print(f"or  privid psql{data} -- -U analyst        (roles: analyst, owner, privid)")
     if stack.layout.port:
-        print(f"It also listens on 127.0.0.1:{stack.layout.port}, for roles with a password (ALTER ROLE analyst PASSWORD '...').")
+        print(f"It also listens on 127.0.0.1:{stack.layout.port}, for roles with a password (in psql: \\password analyst).")
     print(f"End it with: privid down{data}")
     if (found := obstacle()) is not None:
         print(f"WARNING:  programs cannot be run on this machine: {found.name}: {found.found}", file=sys.stderr)

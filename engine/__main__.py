@@ -17,6 +17,7 @@ from pathlib import Path
 from psycopg.conninfo import conninfo_to_dict
 
 from privid import __version__, video
+from privid.closed import open_file
 from privid.errors import PrividError
 from privid.ledger import Ledger
 from privid.room.room import Room
@@ -92,11 +93,13 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def _lock(data: Path, cleanup: ExitStack) -> None:
     """One engine per data directory; the lock goes with the process, however it ends."""
-    file = cleanup.enter_context((data / "engine.lock").open("a"))
+    file = open_file(data / "engine.lock", os.O_RDWR)
+    cleanup.callback(os.close, file)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise PrividError(f'another engine is running on data directory "{data}"', hint="Stop it first: privid down.") from None
+        raise PrividError(f'another engine is running on data directory "{data}"',
+                          hint="Stop it first: privid down. Who holds the lock, lslocks tells.") from None
 
 
 def _build(options: argparse.Namespace, log: Log, cleanup: ExitStack) -> Server:

@@ -9,6 +9,7 @@ import secrets
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+from privid.closed import open_file, write_file
 from privid.sandbox.root import remove_tree
 
 __all__ = ["make_scratch"]
@@ -24,12 +25,13 @@ def make_scratch(state: Path, cleanup: ExitStack) -> Path:
     """
     _clear()
     path = _MEMORY / f"privid-{secrets.token_hex(8)}"
-    path.mkdir(mode=0o711)
+    path.mkdir(mode=0o700)  # lanes let themselves in
     cleanup.callback(remove_tree, path)
-    lock = cleanup.enter_context((path / ".lock").open("a"))
+    lock = open_file(path / ".lock", os.O_RDWR)
+    cleanup.callback(os.close, lock)
     fcntl.flock(lock, fcntl.LOCK_EX)
     (path / ".lock").rename(path / _LOCK)  # seen by others only once it is held
-    (state / "engine.scratch").write_text(f"{path}\n")
+    write_file(state / "engine.scratch", f"{path}\n")
     return path
 
 

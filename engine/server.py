@@ -7,11 +7,14 @@ being served: a peer that closes its end (a cancelled statement, a killed backen
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import select
 import socket
+import stat
 import struct
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -21,11 +24,13 @@ from privid.errors import EngineUnavailable
 
 from .cancel import Cancel, Cancelled
 from .log import Log
-from .wire import HELLO_LIMIT, LIMIT, Malformed, pack_json, read_message
+from .wire import HELLO_LIMIT, Malformed, pack_json, read_message
 
 __all__ = ["Conversation", "Server", "listen"]
 
 MAX_CONNECTIONS = 300
+#: connections that have not said hello: how long each may take, and how many there may be before the oldest of them has to go
+HELLO_SECONDS, MAX_SILENT = 10.0, 32
 _CREDENTIALS = struct.Struct("3i")
 
 
@@ -45,15 +50,17 @@ class Server:
     """Accepts one user, and its own, until stopped."""
 
     def __init__(self, listener: socket.socket, peer_uid: int, begin: Callable[[Cancel], Conversation], log: Log,
-                 limit: int = MAX_CONNECTIONS) -> None:
+                 limit: int = MAX_CONNECTIONS, hello_seconds: float = HELLO_SECONDS) -> None:
         self._listener = listener
         self._listener.setblocking(False)
         self._peers = {peer_uid, os.getuid()}
         self._begin = begin
         self._log = log
         self._limit = limit
+        self._hello_seconds = hello_seconds
         self._lock = threading.Lock()
         self._open: dict[socket.socket, Cancel] = {}
+        self._silent: dict[socket.socket, float] = {}  # of these, who has not said hello, and since when; oldest first
         self._threads: set[threading.Thread] = set()
         self._stop_read, self._stop_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._watcher = Watcher()
@@ -89,9 +96,12 @@ class Server:
             sock.close()
             return
         with self._lock:
+            if len(self._open) >= self._limit or len(self._silent) >= MAX_SILENT:
+                self._dismiss_oldest()
             crowded = len(self._open) >= self._limit
             if not crowded:
                 cancel = self._open[sock] = Cancel()
+                self._silent[sock] = time.monotonic()
                 thread = threading.Thread(target=self._run, args=(sock, cancel, pid), name=f"connection {pid}", daemon=True)
                 self._threads.add(thread)
         if crowded:
@@ -99,6 +109,32 @@ class Server:
             self._farewell(sock)
             return
         thread.start()
+
+    def _dismiss_oldest(self) -> None:
+        """Silent connections do not keep others out, once they have had a second. The thread of this one finds its end, and closes it."""
+        sock, since = next(iter(self._silent.items()), (None, 0.0))
+        if sock is not None and time.monotonic() - since > 1:
+            self._log.write("connection refused", reason="no hello, and others wait")
+            del self._silent[sock], self._open[sock]
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+
+    def _hello(self, sock: socket.socket, cancel: Cancel, conversation: Conversation) -> None:
+        """The first messages, until the peer has said who it is: short ones, and soon."""
+        deadline = time.monotonic() + self._hello_seconds
+        while not conversation.greeted and (message := read_message(sock, HELLO_LIMIT, deadline)) is not None:
+            self._serve(sock, cancel, conversation, message)
+        sock.settimeout(None)
+        with self._lock:
+            self._silent.pop(sock, None)
+
+    def _serve(self, sock: socket.socket, cancel: Cancel, conversation: Conversation, message: tuple[str, bytes]) -> None:
+        sock.settimeout(None)
+        self._watcher.watch(sock, cancel)
+        try:
+            conversation.serve(*message, partial(_send, sock))
+        finally:
+            self._watcher.forget(sock)
 
     def _farewell(self, sock: socket.socket) -> None:
         try:
@@ -115,17 +151,16 @@ class Server:
         conversation: Conversation | None = None
         try:
             conversation = self._begin(cancel)
-            while (message := read_message(sock, LIMIT if conversation.greeted else HELLO_LIMIT)) is not None:
-                self._watcher.watch(sock, cancel)
-                try:
-                    conversation.serve(*message, partial(_send, sock))
-                finally:
-                    self._watcher.forget(sock)
+            self._hello(sock, cancel, conversation)
+            while conversation.greeted and (message := read_message(sock)) is not None:
+                self._serve(sock, cancel, conversation, message)
                 message = None  # an idle connection keeps no request
         except Cancelled:
             self._log.write("request cancelled", pid=pid)
         except Malformed as error:
             self._log.write("malformed message", pid=pid, reason=str(error))  # our own words, never the peer's
+        except TimeoutError:
+            self._log.write("connection refused", reason="no hello in time", pid=pid)
         except OSError as error:
             self._log.write("connection lost", pid=pid, errno=error.errno)
         except Exception as error:
@@ -140,6 +175,7 @@ class Server:
             sock.close()
             with self._lock:
                 self._open.pop(sock, None)
+                self._silent.pop(sock, None)
                 self._threads.discard(threading.current_thread())
 
     def _shut(self) -> None:
@@ -165,12 +201,28 @@ def listen(path: Path, peer_uid: int) -> socket.socket:
         listener.bind(str(path))
     finally:
         os.umask(before)
-    if os.getuid() == 0:
-        os.chown(path, peer_uid, -1)
-    elif peer_uid != os.getuid():
-        path.chmod(0o666)  # another user must reach it; who that is, the server checks
+    try:
+        _let_in(path, peer_uid)
+    except OSError:
+        listener.close()
+        raise
     listener.listen(64)
     return listener
+
+
+def _let_in(path: Path, peer_uid: int) -> None:
+    """The socket's directory may be the peer's: what is given to it is the socket that was just made, and nothing in its place."""
+    fd = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        info = os.fstat(fd)
+        if not stat.S_ISSOCK(info.st_mode) or info.st_uid != os.getuid():
+            raise OSError(errno.EPERM, "is not the socket that was made there", str(path))
+        if os.getuid() == 0:
+            os.chown(f"/proc/self/fd/{fd}", peer_uid, -1)
+        elif peer_uid != os.getuid():
+            Path(f"/proc/self/fd/{fd}").chmod(0o666)  # another user must reach it; who that is, the server checks
+    finally:
+        os.close(fd)
 
 
 def _send(sock: socket.socket, content: bytes) -> None:

@@ -39,7 +39,6 @@ class Session:
         cancel.then(self._abandon)
 
     def serve(self, kind: str, body: bytes, send: Send) -> None:
-        request = parse_body(body)
         if not self.greeted and kind != "H":
             raise Malformed("no hello")
         try:
@@ -49,7 +48,7 @@ class Session:
             raise Malformed("message of a type not listed") from None
         begun = time.monotonic()
         try:
-            serve(request, send)
+            serve(parse_body(body), send)
         except (Cancelled, Malformed):
             raise
         except PrividError as error:

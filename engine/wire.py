@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import socket
 import struct
+import time
 from typing import Any, NoReturn
 
 from privid.errors import NoRule
@@ -23,9 +25,10 @@ class Malformed(Exception):
     """The peer does not speak the protocol; the connection ends."""
 
 
-def read_message(sock: socket.socket, limit: int = LIMIT) -> tuple[str, bytes] | None:
-    """The next message as type and body; None when the peer closed between messages."""
-    head = _read(sock, 4, at_start=True)
+def read_message(sock: socket.socket, limit: int = LIMIT, deadline: float | None = None) -> tuple[str, bytes] | None:
+    """The next message as type and body; None when the peer closed between messages. With a deadline, a time of the monotonic clock, the
+    whole of it must have come by then, else TimeoutError."""
+    head = _read(sock, 4, deadline, at_start=True)
     if head is None:
         return None
     (length,) = _LENGTH.unpack(head)
@@ -33,15 +36,17 @@ def read_message(sock: socket.socket, limit: int = LIMIT) -> tuple[str, bytes] |
         raise Malformed("message without a type")
     if length > limit:
         raise Malformed("message too long")
-    content = _read(sock, length, at_start=False)
+    content = _read(sock, length, deadline, at_start=False)
     assert content is not None
     return chr(content[0]), bytes(memoryview(content)[1:])
 
 
-def _read(sock: socket.socket, count: int, *, at_start: bool) -> bytearray | None:
+def _read(sock: socket.socket, count: int, deadline: float | None, *, at_start: bool) -> bytearray | None:
     # The buffer grows with what arrives, so that a length alone reserves no memory.
     content = bytearray()
     while len(content) < count:
+        if deadline is not None:
+            sock.settimeout(max(deadline - time.monotonic(), 0.001))
         piece = sock.recv(min(count - len(content), _PIECE))
         if not piece:
             if at_start and not content:
@@ -66,7 +71,9 @@ def pack_json(kind: str, body: dict[str, Any]) -> bytes:
 def parse_body(body: bytes) -> dict[str, Any]:
     """The JSON object of a body; anything else is malformed."""
     try:
-        value = json.loads(body.decode("utf-8"), parse_constant=_refuse_constant)
+        value = json.loads(body.decode("utf-8"), parse_constant=_refuse_constant, parse_int=_integer, parse_float=_finite)
+        if b"\\u" in body:
+            _check_text(value)
     except RecursionError as error:
         raise NoRule("statement is too complex to be analysed", detail="Its parts are nested too deeply.",
                      hint="Write it with fewer set operations and subqueries.") from error
@@ -79,3 +86,31 @@ def parse_body(body: bytes) -> dict[str, Any]:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(name)  # NaN and Infinity are not JSON
+
+
+def _integer(digits: str) -> int:
+    """What fits into PostgreSQL's longest integer; thousands of digits are not even read."""
+    if len(digits) > 20 or not -(2**63) <= (value := int(digits)) < 2**63:
+        raise ValueError(digits[:20])
+    return value
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value):
+        raise ValueError(digits[:20])
+    return value
+
+
+def _check_text(value: Any) -> None:
+    """No text has a NUL or half a character, which no text of PostgreSQL's has: JSON can write both."""
+    waiting = [value]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, str):
+            if "\0" in part or (not part.isascii() and any("\ud800" <= character <= "\udfff" for character in part)):
+                raise Malformed("text that is none")
+        elif isinstance(part, dict):
+            waiting += [*part, *part.values()]
+        elif isinstance(part, list):
+            waiting += part

@@ -38,15 +38,18 @@ typedef struct Option
 	Oid			catalog;
 	OptionKind	kind;
 	double		low;			/* seconds for durations */
-	double		high;
+	double		high;			/* of a text: bytes */
 	bool		required;
 } Option;
+
+/* bytes of a value that is a number, a duration, a moment or a truth value: none that is meant has more */
+#define LONGEST_VALUE 100
 
 #define DAY 86400.0
 #define YEAR (366 * DAY)
 
 static const Option options[] = {
-	{"source", ForeignServerRelationId, OPTION_TEXT, 0, 0, true},
+	{"source", ForeignServerRelationId, OPTION_TEXT, 0, 4096, true},
 	{"starts", ForeignServerRelationId, OPTION_TIMESTAMP, 0, 0, true},
 	{"fps", ForeignServerRelationId, OPTION_NUMBER, 0.001, 1000, false},
 	{"rho", ForeignServerRelationId, OPTION_DURATION, 0, YEAR, true},
@@ -54,20 +57,20 @@ static const Option options[] = {
 	{"epsilon", ForeignServerRelationId, OPTION_NUMBER, 1e-6, 1e6, true},
 	{"quantum", ForeignServerRelationId, OPTION_DURATION, 0.001, 10, false},
 	{"warm", ForeignServerRelationId, OPTION_BOOLEAN, 0, 0, false},
-	{"executable", ForeignTableRelationId, OPTION_TEXT, 0, 0, true},
+	{"executable", ForeignTableRelationId, OPTION_TEXT, 0, 255, true},
 	{"begin", ForeignTableRelationId, OPTION_TIMESTAMP, 0, 0, true},
 	{"end", ForeignTableRelationId, OPTION_TIMESTAMP, 0, 0, true},
 	{"chunk", ForeignTableRelationId, OPTION_DURATION, 0.000001, YEAR, true},
 	{"stride", ForeignTableRelationId, OPTION_DURATION, -YEAR, YEAR, false},
-	{"runtime", ForeignTableRelationId, OPTION_TEXT, 0, 0, false},
+	{"runtime", ForeignTableRelationId, OPTION_TEXT, 0, 255, false},
 	{"timeout", ForeignTableRelationId, OPTION_DURATION, 0.002, DAY, true},
 	{"max_rows", ForeignTableRelationId, OPTION_INTEGER, 1, 1000000, true},
 	{"pad", ForeignTableRelationId, OPTION_BOOLEAN, 0, 0, false},
-	{"mask", ForeignTableRelationId, OPTION_TEXT, 0, 0, false},
-	{"regions", ForeignTableRelationId, OPTION_TEXT, 0, 0, false},
+	{"mask", ForeignTableRelationId, OPTION_TEXT, 0, 255, false},
+	{"regions", ForeignTableRelationId, OPTION_TEXT, 0, 255, false},
 	{"low", AttributeRelationId, OPTION_NUMBER, -1e18, 1e18, false},
 	{"high", AttributeRelationId, OPTION_NUMBER, -1e18, 1e18, false},
-	{"keys", AttributeRelationId, OPTION_TEXT, 0, 0, false},
+	{"keys", AttributeRelationId, OPTION_TEXT, 0, 262144, false},
 };
 
 /* What an object of a catalog is called. */
@@ -141,6 +144,20 @@ ReportInvalidValue(const Option *option, const char *value, const char *hint)
 			 errhint("%s", hint)));
 }
 
+/* Refuse a value that is longer than any that is meant, before anything reads it. */
+static void
+CheckLength(const Option *option, const char *value)
+{
+	int			longest = option->kind == OPTION_TEXT ? (int) option->high : LONGEST_VALUE;
+	int			length = (int) strlen(value);
+
+	if (length > longest)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("value of option \"%s\" has %d bytes, but at most %d are allowed", option->name, length, longest),
+				 errhint("Write a shorter value.")));
+}
+
 /* Read a number, or a quotient of two whole numbers; *rest is what follows it. */
 static bool
 ReadNumber(const char *value, double *result, const char **rest)
@@ -203,6 +220,7 @@ CheckValue(const Option *option, DefElem *def)
 				factor = 1;
 	bool		ignored;
 
+	CheckLength(option, value);
 	switch (option->kind)
 	{
 		case OPTION_TEXT:

@@ -17,8 +17,14 @@ __all__ = ["to_sql"]
 _BEGINNING = re.compile(r"\(*(SELECT|WITH|VALUES)\b")
 
 
+_DIGITS = re.compile(r"\d{1001}")
+
+
 def to_sql(select: Select) -> str:
     """The statement that PostgreSQL is given."""
+    long = _DIGITS.search(select.text)
+    if long is not None:
+        raise Mistake("a number has more than 1000 digits", select.at + long.start(), hint="Write it with fewer digits.")
     try:
         query, *more = PrividSQL().parse(select.text)
         if more or not isinstance(query, exp.Query):
@@ -31,5 +37,7 @@ def to_sql(select: Select) -> str:
         return text
     except SyntaxMistake as error:
         raise Mistake(error.message, select.at + error.at, hint=error.hint) from None
+    except RecursionError:
+        raise Mistake("statement is too complex to be analysed", select.at, hint="Write it with fewer nested parentheses.") from None
     except SqlglotError as error:  # of its tokenizer: a text that does not end, a sign that does not exist
         raise Mistake(f"syntax error: {str(error).splitlines()[0]}", select.at) from None

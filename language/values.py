@@ -9,7 +9,10 @@ from fractions import Fraction
 from .scanner import Scanner
 from .source import Mistake
 
-__all__ = ["duration", "moment", "whole"]
+__all__ = ["MAX_DIGITS", "duration", "moment", "whole"]
+
+#: of a number: none that is meant has more, and Python reads none of more than 4,300
+MAX_DIGITS = 100
 
 _UNITS = {
     Fraction(1, 1_000_000): "us", Fraction(1, 1000): "ms msec millisecond milliseconds", Fraction(1): "s sec secs second seconds",
@@ -35,6 +38,8 @@ def duration(scanner: Scanner, what: str) -> tuple[Fraction, int]:
     found = scanner.match(_DURATION)
     if found is None:
         raise scanner.mistake(f"{what} is a number and a unit (ms, sec, min, hour, day), for example 5sec")
+    if len(found[1]) > MAX_DIGITS:
+        raise Mistake(f"{what} has {len(found[1])} digits, but at most {MAX_DIGITS} are read", at, hint="Write it with fewer digits.")
     return Fraction(found[1]) * _SECONDS[(found[2] or "s").lower()], at
 
 

@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from privid.closed import write_file
 from privid.errors import EngineUnavailable
 
 from .pool import Connection
@@ -73,9 +74,7 @@ class Mark:
         if self._path is None:
             return
         self._path.parent.mkdir(exist_ok=True)
-        new = self._path.with_name(self._path.name + ".new")
-        new.write_text(json.dumps({"charges": {str(release): at for release, at in self._charges.items()}}) + "\n")
-        new.replace(self._path)
+        write_file(self._path, json.dumps({"charges": {str(release): at for release, at in self._charges.items()}}) + "\n")
 
 
 def stamp(at: Any) -> str:

@@ -265,7 +265,7 @@ DECLARE
                  WHERE s.srvname::text = $2 AND o.option_name = 'rho');
 BEGIN
   IF privid.read_seconds(rho) IS NULL OR privid.read_seconds(rho) < 0 THEN
-    RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('invalid value for the rho of %s: "%s"', what, rho),
+    RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('invalid value for the rho of %s: "%s"', what, left(rho, 100)),
       HINT = 'Write a duration as a number and a unit: us, ms, s, min, h or d, for example 5s.';
   END IF;
   IF privid.read_seconds(rho) > coalesce(privid.read_seconds(whole), 0) THEN
@@ -281,7 +281,7 @@ BEGIN
     RETURN;
   END IF;
   IF privid.read_seconds(visible) IS NULL OR privid.read_seconds(visible) < 0 THEN
-    RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('invalid value for the visible time of %s: "%s"', what, visible),
+    RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('invalid value for the visible time of %s: "%s"', what, left(visible, 100)),
       HINT = 'Write a duration as a number and a unit: us, ms, s, min, h or d, for example 5s.';
   END IF;
   IF privid.read_seconds(visible) < privid.read_seconds(rho) THEN
@@ -323,6 +323,11 @@ BEGIN
   END IF;
   IF array_ndims(shapes) > 1 OR cardinality(shapes) > 1000 THEN
     RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('mask "%s" must have at most 1000 polygons in one dimension', name),
+      HINT = 'A bitmap can cover any set of pixels.';
+  END IF;
+  IF (SELECT sum(npoints(s)) FROM unnest(shapes) s) > 10000 THEN
+    RAISE EXCEPTION USING ERRCODE = '22023',
+      MESSAGE = format('mask "%s" has %s corners, but at most 10000 are allowed', name, (SELECT sum(npoints(s)) FROM unnest(shapes) s)),
       HINT = 'A bitmap can cover any set of pixels.';
   END IF;
   FOREACH shape IN ARRAY shapes LOOP
@@ -393,6 +398,15 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('regions "%s" must be an object with a polygon for each name', name),
       HINT = 'For example {"left": "((0,0),(320,0),(320,360),(0,360))", "right": [[320,0],[640,0],[640,360],[320,360]]}.';
   END IF;
+  IF octet_length(regions::text) > 1048576 THEN
+    RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('regions "%s" have %s bytes, but at most 1048576 are allowed', name, octet_length(regions::text)),
+      HINT = 'Write fewer corners, with fewer digits.';
+  END IF;
+  IF (SELECT count(*) FROM jsonb_object_keys(regions)) > most THEN
+    RAISE EXCEPTION USING ERRCODE = '22023',
+      MESSAGE = format('regions "%s" have %s parts, but at most %s are allowed', name, (SELECT count(*) FROM jsonb_object_keys(regions)), most),
+      HINT = 'Make several regions of them, each with some of the parts.';
+  END IF;
   FOR part IN SELECT e.key, e.value FROM jsonb_each(regions) e ORDER BY e.key COLLATE "C" LOOP
     IF octet_length(part.key) NOT BETWEEN 1 AND 63 THEN
       RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('invalid name for a region: "%s"', left(part.key, 100)),
@@ -410,8 +424,10 @@ BEGIN
     names := names || part.key;
     shapes := shapes || shape;
   END LOOP;
-  IF cardinality(names) > most THEN
-    RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('regions "%s" have %s parts, but at most %s are allowed', name, cardinality(names), most);
+  IF (SELECT sum(npoints(s)) FROM unnest(shapes) s) > 10000 THEN
+    RAISE EXCEPTION USING ERRCODE = '22023',
+      MESSAGE = format('regions "%s" have %s corners, but at most 10000 are allowed', name, (SELECT sum(npoints(s)) FROM unnest(shapes) s)),
+      HINT = 'Write polygons with fewer corners.';
   END IF;
   IF straddle IS NOT NULL AND straddle NOT BETWEEN 1 AND cardinality(names) THEN
     RAISE EXCEPTION USING ERRCODE = '22023',
@@ -804,3 +820,15 @@ BEGIN
   END LOOP;
 END
 $$;
+
+-- Bounds on what comes in
+-- ---------------------------------------------------------------------------------------------------------------------
+
+-- A text of more than 100 characters is no duration that is meant: the engine, which reads it again, has the same bound.
+CREATE OR REPLACE FUNCTION privid.read_seconds(text) RETURNS numeric LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+  RETURN CASE WHEN pg_catalog.length($1) OPERATOR(pg_catalog.<=) 100 THEN
+    privid.read_number(pg_catalog.regexp_replace($1, '\s*[a-z]+\s*$', '')) OPERATOR(pg_catalog.*)
+    CASE coalesce(pg_catalog.substring($1, '([a-z]+)\s*$'), 's')
+      WHEN 'us' THEN 0.000001 WHEN 'ms' THEN 0.001 WHEN 's' THEN 1 WHEN 'sec' THEN 1
+      WHEN 'min' THEN 60 WHEN 'm' THEN 60 WHEN 'h' THEN 3600 WHEN 'd' THEN 86400
+    END END;

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +100,13 @@ class House:
 
 @pytest.fixture(scope="session")
 def house() -> Iterator[House]:
+    with open_house() as found:
+        yield found
+
+
+@contextmanager
+def open_house() -> Iterator[House]:
+    """For programs that are no tests, too."""
     directory = Path(tempfile.mkdtemp(prefix="privid-engine-"))
     directory.chmod(0o755)
     try:

@@ -11,14 +11,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from privid.engine.cancel import Cancel
 from privid.engine.log import Log
-from privid.engine.server import Server, listen
+from privid.engine.server import MAX_SILENT, Server, listen
 from privid.engine.wire import LIMIT
 from tests.engine.client import HELLO, Client, EngineProcess, Refused, running, wait_for
 from tests.engine.conftest import House
@@ -212,3 +213,65 @@ def test_a_second_engine_on_the_same_data_is_refused_and_a_killed_one_is_succeed
         other.start()
         assert not scratch.exists()
         other.connect().close()
+
+
+class Stranger(Echo):
+    """A conversation that waits for a hello."""
+
+    def __init__(self, cancel: Cancel) -> None:
+        super().__init__(cancel)
+        self.greeted = False
+
+    def serve(self, kind: str, body: bytes, send: Callable[[bytes], None]) -> None:
+        self.greeted = True
+        super().serve(kind, body, send)
+
+
+@contextmanager
+def strangers(path: Path, **options: float) -> Iterator[io.StringIO]:
+    told = io.StringIO()
+    server = Server(listen(path, os.getuid()), os.getuid(), Stranger, Log(told), **options)  # type: ignore[arg-type]
+    thread = threading.Thread(target=server.serve)
+    thread.start()
+    try:
+        yield told
+    finally:
+        server.stop()
+        thread.join(10)
+
+
+def test_a_connection_that_says_no_hello_is_closed_in_time_however_slowly_it_drips(tmp_path: Path) -> None:
+    with strangers(tmp_path / "s", hello_seconds=0.6) as told, Client(tmp_path / "s") as silent, Client(tmp_path / "s") as slow, \
+            Client(tmp_path / "s") as polite:
+        polite.send("H", b"{}")
+        assert polite.receive()[0] == "e"
+        begun = time.monotonic()
+        with suppress(OSError):
+            for byte in struct.pack("<I", 1000) + b"H" + b" " * 995:
+                slow.socket.sendall(bytes([byte]))
+                time.sleep(0.05)
+        assert time.monotonic() - begun < 5
+        assert silent.closed() and slow.closed()
+        polite.send("x", b"")
+        assert polite.receive()[0] == "e"  # who has said hello may be silent for as long as he likes
+    assert told.getvalue().count("no hello in time") == 2
+
+
+def test_silent_connections_shut_nobody_out(tmp_path: Path) -> None:
+    with strangers(tmp_path / "s", limit=4), ExitStack() as opened:
+        silent = [opened.enter_context(Client(tmp_path / "s")) for _ in range(4)]
+        time.sleep(1.2)
+        for _ in range(4):
+            polite = opened.enter_context(Client(tmp_path / "s"))
+            polite.send("H", b"{}")
+            assert polite.receive()[0] == "e"
+        assert all(client.closed() for client in silent)
+
+
+def test_many_silent_connections_are_fewer_than_all(tmp_path: Path) -> None:
+    with strangers(tmp_path / "s"), ExitStack() as opened:
+        silent = [opened.enter_context(Client(tmp_path / "s")) for _ in range(MAX_SILENT)]
+        time.sleep(1.2)
+        polite = opened.enter_context(Client(tmp_path / "s"))
+        polite.send("H", b"{}")
+        assert polite.receive()[0] == "e" and silent[0].closed()

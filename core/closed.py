@@ -1,0 +1,111 @@
+"""Files and directories that other users of the machine can neither read, lock nor exchange for something else.
+
+A path is ours if nobody but root and ourselves can change what it leads to. A file is opened without following a link, and is closed to
+everybody else from its first moment on.
+"""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import stat
+from pathlib import Path
+
+from .errors import PrividError
+
+__all__ = ["check_path", "is_private_group", "open_file", "open_to_others", "user_name", "write_file"]
+
+_MAX_LINKS = 40
+
+
+def check_path(path: Path) -> None:
+    """Refuses a path on which somebody else could put a directory or a link of their own; what does not exist yet is as good as ours."""
+    _Walk().go(Path("/"), list(path.absolute().parts[1:]))
+
+
+class _Walk:
+    """From the root down, through links, looking at whom every step belongs to."""
+
+    def __init__(self) -> None:
+        self._trusted = {0, os.geteuid()}
+        self._links = 0
+
+    def go(self, here: Path, parts: list[str]) -> None:
+        while True:
+            try:
+                info = here.lstat()
+            except (FileNotFoundError, NotADirectoryError, PermissionError):
+                return
+            self._check(here, info)
+            if stat.S_ISLNK(info.st_mode):
+                self._links += 1
+                if self._links > _MAX_LINKS:
+                    raise PrividError(f'path "{here}" has too many links', hint="Give the path that the links lead to.")
+                goal = here.readlink()
+                start = Path("/") if goal.is_absolute() else here.parent
+                self.go(start, [*(goal.parts[1:] if goal.is_absolute() else goal.parts), *parts])
+                return
+            if not parts:
+                return
+            part, *parts = parts
+            here = here.parent if part == ".." else here / part
+
+    def _check(self, here: Path, info: os.stat_result) -> None:
+        hint = "Choose a path of which every directory belongs to root or to you, and can be written to by nobody else."
+        if info.st_uid not in self._trusted:
+            raise PrividError(f'"{here}" belongs to {user_name(info.st_uid)}, who could exchange what lies below it', hint=hint)
+        if not stat.S_ISDIR(info.st_mode) or info.st_mode & stat.S_ISVTX:
+            return  # in a sticky directory everybody exchanges only what is theirs, and whose that is the next step tells
+        if info.st_mode & stat.S_IWOTH or (info.st_mode & stat.S_IWGRP and not is_private_group(info.st_gid, info.st_uid)):
+            raise PrividError(f'directory "{here}" can be written to by other users', hint=hint)
+
+
+def is_private_group(gid: int, uid: int) -> bool:
+    """Whether a group is this user's own, and nobody but the user and root is in it, as far as the machine's accounts tell."""
+    try:
+        members = set(grp.getgrgid(gid).gr_mem)
+    except KeyError:
+        members = set()
+    accounts = pwd.getpwall()
+    own = {entry.pw_gid for entry in accounts if entry.pw_uid == uid} or ({os.getegid()} if uid == os.geteuid() else {uid})
+    others = any(entry.pw_gid == gid for entry in accounts if entry.pw_uid not in (0, uid))
+    return gid in own and not others and members <= {entry.pw_name for entry in accounts if entry.pw_uid in (0, uid)}
+
+
+def open_to_others(info: os.stat_result, groups: set[int]) -> int:
+    """What somebody who is in none of these groups may do with a file: bits of read, write and search."""
+    everybody = info.st_mode & 0o007
+    return everybody if info.st_gid in groups else everybody | (info.st_mode >> 3 & 0o007)
+
+
+def user_name(uid: int) -> str:
+    """A user for people: by name, or by number where there is none."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"
+
+
+def open_file(path: Path, flags: int) -> int:
+    """A descriptor of a file of ours, made if it is missing; a link, or a file of somebody else's, is refused."""
+    try:
+        fd = os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise PrividError(f'could not open "{path}": {error.strerror}',
+                          hint="Look whether it is a link, and whose: a stack has none there.") from None
+    info = os.fstat(fd)
+    if not stat.S_ISREG(info.st_mode) or info.st_uid != os.geteuid():
+        os.close(fd)
+        raise PrividError(f'"{path}" is not a file of {user_name(os.geteuid())}', hint="Move it away; it is made again.")
+    if info.st_mode & 0o077:
+        os.fchmod(fd, 0o600)
+    return fd
+
+
+def write_file(path: Path, text: str) -> None:
+    """Writes a file beside its place and moves it there."""
+    new = path.with_name(path.name + ".new")
+    with os.fdopen(open_file(new, os.O_WRONLY | os.O_TRUNC), "w", encoding="utf-8") as file:
+        file.write(text)
+    new.replace(path)
