@@ -44,4 +44,7 @@ def _people(connection: psycopg.Connection[tuple[object, ...]]) -> None:
     for person, group in _PEOPLE.items():
         if not connection.execute("SELECT FROM pg_roles WHERE rolname = %s", (person,)).fetchall():
             connection.execute(f"CREATE ROLE {person} LOGIN IN ROLE {group}")
+            if person == "owner":
+                # the first owner has all videos; whoever adds another gives each a folder (docs/owners.md)
+                connection.execute("SELECT privid.grant_folder('owner', '.')")
         connection.execute(f"CREATE SCHEMA IF NOT EXISTS {person} AUTHORIZATION {person}")
