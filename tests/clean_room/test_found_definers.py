@@ -38,6 +38,17 @@ DECIDED_BY = {
     "read_quotas": (CALLER, {"public"}),
     "check_uploads": (CALLER, set()),
     "check_tables": (CALLER, set()),
+    "grant_folder": (CALLER, set()),
+    "revoke_folder": (CALLER, set()),
+    "read_folders": (CALLER, {"public"}),
+    "check_source": (NOBODY, set()),
+    "consent": (CALLER, {"privid_owner"}),
+    "withdraw_consent": (CALLER, {"privid_owner"}),
+    "read_consents": (CALLER, {"public"}),
+    "carry_account": (NOBODY, set()),
+    "read_shares": (CALLER, {"public"}),
+    "note_readers": (NOBODY, set()),
+    "read_history": (CALLER, {"privid_owner"}),
 }
 
 
