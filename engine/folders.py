@@ -25,4 +25,4 @@ def confirm_folder(conn: Connection, camera: str, owner: str, source: str) -> No
     if conn.execute("SELECT privid.in_folder(%s, %s)", (owner, source)).fetchone() != (True,):
         # an analyst may hear it, who is not told the path
         raise PermissionDenied(f'source of camera "{camera}" does not lie in a folder of its owner, role "{owner}"',
-                               hint="The owner sees its folders in the view privid.folders; a superuser grants one with privid.grant_folder.")
+                               hint="The view privid.folders shows the owner its folders; a superuser grants one with privid.grant_folder.")

@@ -61,12 +61,12 @@ def permit(conn: Connection, camera: Camera, recording: int, r: int) -> None:
         return
     if r > r_star:
         raise PermissionDenied(f'rho of camera "{camera.name}" is longer than any of the account\'s owner, role "{owner}"',
-                               detail=f"It has {r} frames, but the account is kept for {r_star}; a longer one would be charged in hindsight.",
+                               detail=f"It has {r} frames, but the account is kept for {r_star}; more would be charged in hindsight.",
                                hint="Choose a shorter rho, or ask the owner of the account to raise that of its camera.")
     policy = _Policy(_kept(camera.rho, up=True), camera.k, _kept(camera.epsilon, up=False))
     if not any(policy.covers(other) for other in _policies(conn, recording)):
         raise PermissionDenied(f'camera "{camera.name}" promises less than those of the account\'s owner, role "{owner}"',
-                               detail="Who shares an account protects what its owner protects: rho at least as long, epsilon / k at most as "
+                               detail="Who shares an account protects what its owner does: rho at least as long, epsilon / k at most as "
                                       "large.", hint="Take rho, k and epsilon of the owner's camera, which the view privid.cameras shows.")
 
 

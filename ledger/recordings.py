@@ -75,7 +75,8 @@ def find_recording(pool: Pool, camera: Camera) -> Recording:
 
 def _facts(camera: Camera, digest: str) -> dict[str, object]:
     footage = camera.footage
-    return {"camera": camera.name, "owner": camera.owner, "digest": digest, "frames": footage.frames, "fps_numerator": footage.fps.numerator,
+    return {"camera": camera.name, "owner": camera.owner, "digest": digest, "frames": footage.frames,
+            "fps_numerator": footage.fps.numerator,
             "fps_denominator": footage.fps.denominator, "width": footage.width, "height": footage.height, "starts": camera.starts,
             "rho": as_numeric(camera.rho, up=True), "k": camera.k, "epsilon": as_numeric(camera.epsilon, up=False), "r": camera.r}
 
@@ -125,7 +126,8 @@ def _register(conn: Connection, camera: Camera, digest: str) -> Recording:
                                     rho, k, epsilon)
         VALUES (%(camera)s, %(owner)s, %(digest)s, %(recording)s, %(shift)s, %(frames)s, %(fps_numerator)s, %(fps_denominator)s, %(width)s,
                 %(height)s, %(starts)s, %(rho)s::numeric, %(k)s, %(epsilon)s::numeric)
-        ON CONFLICT (camera) DO UPDATE SET owner = excluded.owner, digest = excluded.digest, recording = excluded.recording, shift = excluded.shift,
+        ON CONFLICT (camera) DO UPDATE SET owner = excluded.owner, digest = excluded.digest,
+            recording = excluded.recording, shift = excluded.shift,
             frames = excluded.frames, fps_numerator = excluded.fps_numerator, fps_denominator = excluded.fps_denominator,
             width = excluded.width, height = excluded.height, starts = excluded.starts, rho = excluded.rho, k = excluded.k,
             epsilon = excluded.epsilon""", facts)
@@ -147,7 +149,8 @@ def _new_recording(conn: Connection, camera: Camera) -> Place:
 
 def _note(conn: Connection, camera: Camera, event: str, place: Place, new: Sequence[VideoFile], over: Sequence[str]) -> None:
     """What the engine applies from now on, in the history that nobody can rewrite."""
-    details = {"owner": camera.owner, "recording": place.recording, "shift": place.shift, "frames": camera.footage.frames, "rho": str(camera.rho), "k": camera.k,
+    details = {"owner": camera.owner,
+               "recording": place.recording, "shift": place.shift, "frames": camera.footage.frames, "rho": str(camera.rho), "k": camera.k,
                "epsilon": str(camera.epsilon), "starts": camera.starts.isoformat(),
                "files": [{"path": f.path, "sha256": f.sha256} for f in new], "replaced": list(over)}
     conn.execute("SELECT privid.write_history('engine', 'engine', %s, %s, %s)", (camera.name, event, Jsonb(details)))

@@ -125,7 +125,8 @@ class Database:
             for (name,) in servers:
                 conn.execute(sql.SQL("DROP SERVER {} CASCADE").format(sql.Identifier(name)))
             conn.execute("SET session_replication_role = replica")  # history refuses to be emptied
-            conn.execute("""TRUNCATE privid.history_log, privid.consent_store, privid.ledger_blocks, privid.camera_state, privid.share_grants, privid.share_accounts,
+            conn.execute("""TRUNCATE privid.history_log, privid.consent_store,
+                            privid.ledger_blocks, privid.camera_state, privid.share_grants, privid.share_accounts,
                             privid.share_ledger, privid.share_blocks, privid.mask_store, privid.region_store,
                             privid.recordings, privid.recording_files, privid.footage, privid.ledger, privid.release_log,
                             privid.release_charges, privid.executable_store, privid.program_failures RESTART IDENTITY CASCADE""")

@@ -37,7 +37,7 @@ def test_another_owners_camera_over_a_copy_changes_no_account(database: Database
     before = margin(database)
     for files in ("a", "ab", "ba"):
         copied = camera(name, files=files, owner="oscar", **policy)
-        with pytest.raises(PermissionDenied, match='footage of camera ".*" is in an account of role "olga"'):
+        with pytest.raises(PermissionDenied, match=r'footage of camera ".*" is in an account of role "olga"'):
             database.ledger.register(copied)
         with pytest.raises(PermissionDenied):
             charge(database, copied)
@@ -123,7 +123,8 @@ def test_history_tells_each_owner_of_its_own_cameras_and_a_superuser_of_all(data
     database.create_server(camera("harbour", files="b", owner="oscar"))
     charge(database, camera())
     charge(database, camera("harbour", files="b", owner="oscar"))
-    seen = {user: {row[0] for row in database.rows("SELECT camera FROM privid.history", user=user)} for user in ("olga", "oscar", "postgres")}
+    seen = {user: {row[0] for row in database.rows("SELECT camera FROM privid.history", user=user)}
+            for user in ("olga", "oscar", "postgres")}
     assert seen == {"olga": {"campus"}, "oscar": {"harbour"}, "postgres": {"campus", "harbour"}}
     database.rows("ALTER SERVER campus OWNER TO oscar")
     given = "SELECT count(*) FROM privid.history WHERE camera = 'campus'"
@@ -218,8 +219,8 @@ def one_step(database: Database, model: Model, chosen: random.Random, step: int,
              files: str) -> None:
     who, folder, file = chosen.choice(owners), chosen.choice([*folders, "."]), chosen.choice(files)
     other = next(role for role in owners if role != who)
-    match chosen.choice(["grant", "grant", "revoke", "create", "create", "create", "release", "release", "release", "consent", "withdraw", "drop",
-                         "alter"]):
+    match chosen.choice(["grant", "grant", "revoke", "create", "create", "create", "release", "release", "release", "consent", "withdraw",
+                         "drop", "alter"]):
         case "grant":
             database.rows("SELECT privid.grant_folder(%s, %s)", who, folder)
             model.folders.add((who, folder))
@@ -228,7 +229,8 @@ def one_step(database: Database, model: Model, chosen: random.Random, step: int,
             model.folders.remove((who, folder))
         case "create":
             place, name = chosen.choice([*folders, *2 * [one for one in folders if model.lies(who, one)]]), f"camera{step}"
-            allowed = attempt(database, f"CREATE SERVER {name} FOREIGN DATA WRAPPER privid OPTIONS (source '{place}/{file}-{who}.mp4')", who)
+            source = f"{place}/{file}-{who}.mp4"
+            allowed = attempt(database, f"CREATE SERVER {name} FOREIGN DATA WRAPPER privid OPTIONS (source '{source}')", who)
             assert allowed == model.lies(who, place)
             if allowed:
                 model.cameras[name] = (who, place, file)
@@ -292,4 +294,5 @@ def compare(database: Database, model: Model, owners: tuple[str, ...]) -> None:
         told = str([database.rows(f"SELECT * FROM privid.{view}", user=who) for view in ("history", "folders", "releases", "shares")])
         strangers = [f"/{file}-{other}.mp4" for other in owners if other != who for file in "xyz"]
         assert not [path for path in strangers if path in told]
-        assert set(database.rows("SELECT role, folder FROM privid.folders", user=who)) == {grant for grant in model.folders if grant[0] == who}
+        granted = set(database.rows("SELECT role, folder FROM privid.folders", user=who))
+        assert granted == {grant for grant in model.folders if grant[0] == who}

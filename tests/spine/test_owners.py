@@ -70,13 +70,14 @@ def pair(stack: Any, unique: Callable[[str], str]) -> Iterator[Pair]:
 
 def test_an_owner_cannot_name_footage_in_a_folder_that_was_not_granted_to_it(pair: Pair) -> None:
     source = pair.film(f"{pair.olga}/{PRIVATE}.mp4")
-    with pytest.raises(errors.InsufficientPrivilege, match=rf'source "{source}" .* does not lie in a folder of role "{pair.oscar}"') as refused:
+    words = rf'source "{source}" .* does not lie in a folder of role "{pair.oscar}"'
+    with pytest.raises(errors.InsufficientPrivilege, match=words) as refused:
         pair.camera(pair.oscar, pair.unique("stolen"), source)
     assert f"privid.grant_folder('{pair.oscar}', '{pair.olga}')" in (refused.value.diag.message_hint or "")
 
 
-@pytest.mark.parametrize("source", ["{olga}/x.mp4", "{oscar}/../{olga}/x.mp4", "{oscar}x/x.mp4", "./{olga}//x.mp4", "*/x.mp4", "{oscar}", "x.mp4",
-                                    "{oscar}/./../x.mp4", "/{oscar}/x.mp4", "[{oscar}]/x.mp4", "{oscar}?/x.mp4", ""])
+@pytest.mark.parametrize("source", ["{olga}/x.mp4", "{oscar}/../{olga}/x.mp4", "{oscar}x/x.mp4", "./{olga}//x.mp4", "*/x.mp4", "{oscar}",
+                                    "x.mp4", "{oscar}/./../x.mp4", "/{oscar}/x.mp4", "[{oscar}]/x.mp4", "{oscar}?/x.mp4", ""])
 def test_a_folder_is_not_left_by_any_way_of_writing_a_path(pair: Pair, source: str) -> None:
     pair.grant(pair.oscar, f"./{pair.oscar}/")
     pair.film(f"{pair.olga}/x.mp4")
@@ -164,7 +165,8 @@ RELATIONS = """
     WHERE c.relnamespace = 'privid'::regnamespace AND c.relkind IN ('r', 'v', 'p') ORDER BY 1"""
 FUNCTIONS = """
     SELECT p.oid::regprocedure::text, p.proname FROM pg_proc p
-    WHERE p.pronamespace = 'privid'::regnamespace AND p.pronargs - p.pronargdefaults = 0 AND p.proretset AND p.proname <> 'release' ORDER BY 1"""
+    WHERE p.pronamespace = 'privid'::regnamespace AND p.pronargs - p.pronargdefaults = 0 AND p.proretset AND p.proname <> 'release'
+    ORDER BY 1"""
 
 
 def test_an_owner_sees_nothing_of_another_owners_paths_history_failures_and_shares_anywhere_in_the_catalog(pair: Pair) -> None:
@@ -214,7 +216,8 @@ def _psql(pair: Pair, command: str) -> str:
 @pytest.mark.parametrize("statement", [
     "GRANT privid_engine TO {me}", "CREATE ROLE {me}_tool IN ROLE privid_engine", "ALTER GROUP privid_engine ADD USER {me}",
     "ALTER ROLE privid_engine PASSWORD 'x'", "ALTER ROLE privid_engine SET search_path = x", "ALTER ROLE privid_engine RENAME TO x",
-    "DROP ROLE privid_engine", "GRANT {member} TO {me}", "DO $$ BEGIN GRANT privid_engine TO {me}; END $$", "REVOKE privid_engine FROM {member}"])
+    "DROP ROLE privid_engine", "GRANT {member} TO {me}", "DO $$ BEGIN GRANT privid_engine TO {me}; END $$",
+    "REVOKE privid_engine FROM {member}"])
 def test_a_role_that_may_create_roles_cannot_become_the_engine(pair: Pair, statement: str) -> None:
     me, member = pair.unique("maker"), pair.unique("member")
     pair.stack.run(f"CREATE ROLE {me} LOGIN CREATEROLE; CREATE ROLE {member} IN ROLE privid_engine", user="privid")
@@ -224,8 +227,9 @@ def test_a_role_that_may_create_roles_cannot_become_the_engine(pair: Pair, state
     pair.stack.run(f"DROP ROLE {me}, {member}", user="privid")
 
 
-@pytest.mark.parametrize("statement", ["DELETE FROM privid.ledger", "UPDATE privid.recordings SET r_star = 0", "TRUNCATE privid.release_log CASCADE",
-                                       "INSERT INTO privid.folder_grants VALUES ('x', '.', 'x')", "UPDATE privid.history_log SET who = 'x'"])
+@pytest.mark.parametrize("statement", [
+    "DELETE FROM privid.ledger", "UPDATE privid.recordings SET r_star = 0", "TRUNCATE privid.release_log CASCADE",
+    "INSERT INTO privid.folder_grants VALUES ('x', '.', 'x')", "UPDATE privid.history_log SET who = 'x'"])
 def test_a_role_that_may_write_all_data_does_not_write_the_ledger(pair: Pair, statement: str) -> None:
     me = pair.unique("writer")
     pair.stack.run(f"CREATE ROLE {me} LOGIN IN ROLE pg_write_all_data", user="privid")
