@@ -190,8 +190,8 @@ def test_an_owner_sees_nothing_of_another_owners_paths_history_failures_and_shar
                 continue
     assert {"privid.history", "privid.folders", "privid.cameras", "privid.releases", "privid.failures", "privid.shares"} <= set(seen)
     assert not [relation for relation, rows in seen.items() if PRIVATE in rows]
-    # that there is such a camera, what it promises and what is left of it, is public (docs/owners.md)
-    public = {"privid.cameras", "privid.camera_definitions", "privid.budget"}
+    # that there is such a camera, what it promises, what is left of it and when it is read, is public (docs/owners.md)
+    public = {"privid.cameras", "privid.camera_definitions", "privid.budget", "privid.progress"}
     assert {relation for relation, rows in seen.items() if name in rows} <= public
     with pair.stack.connect(pair.olga) as connection:
         for relation in ("history", "cameras", "camera_definitions"):
