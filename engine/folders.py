@@ -21,8 +21,8 @@ class Folders:
 
 
 def confirm_folder(conn: Connection, camera: str, owner: str, source: str) -> None:
-    """The same as a transaction sees it."""
-    if conn.execute("SELECT privid.in_folder(%s, %s)", (owner, source)).fetchone() != (True,):
+    """The same as a transaction sees it. What would leave the video root is refused when it is opened, whosever it is."""
+    if conn.execute("SELECT privid.path_parts(%s) IS NULL OR privid.in_folder(%s, %s)", (source, owner, source)).fetchone() != (True,):
         # an analyst may hear it, who is not told the path
         raise PermissionDenied(f'source of camera "{camera}" does not lie in a folder of its owner, role "{owner}"',
                                hint="The view privid.folders shows the owner its folders; a superuser grants one with privid.grant_folder.")

@@ -41,7 +41,7 @@ DECIDED_BY = {
     "grant_folder": (CALLER, set()),
     "revoke_folder": (CALLER, set()),
     "read_folders": (CALLER, {"public"}),
-    "check_source": (NOBODY, set()),
+    "check_source": (CALLER, set()),
     "consent": (CALLER, {"privid_owner"}),
     "withdraw_consent": (CALLER, {"privid_owner"}),
     "read_consents": (CALLER, {"public"}),
@@ -59,7 +59,8 @@ def mallory(pair: Pair) -> Iterator[None]:
         CREATE ROLE {MALLORY} LOGIN IN ROLE privid_analyst, privid_owner;
         CREATE ROLE {DEPUTY} LOGIN IN ROLE owner;
         CREATE SCHEMA {MALLORY} AUTHORIZATION {MALLORY};
-        GRANT USAGE ON SCHEMA {MALLORY} TO PUBLIC""", user="privid")
+        GRANT USAGE ON SCHEMA {MALLORY} TO PUBLIC;
+        SELECT privid.grant_folder('{MALLORY}', '.')""", user="privid")
     lend(pair.stack, "releases", "bigint", "SELECT count(*) FROM privid.releases")
     lend(pair.stack, "failures", "bigint", "SELECT count(*) FROM privid.failures")
     pair.warm("t")

@@ -57,7 +57,7 @@ def test_consent_lets_another_owner_share_the_account_and_change_nothing_of_it(d
     before = margin(database)
     for policy in ({"r": 5}, {"r": 3}, {"epsilon": "1.01"}, {"k": 0}, {"r": 0}):
         with pytest.raises(PermissionDenied):
-            charge(database, camera("copy", owner="oscar", **policy))  # type: ignore[arg-type]
+            charge(database, camera("copy", owner="oscar", **policy))
     charge(database, camera("copy", owner="oscar", k=2, epsilon="2"), Fraction(1, 2))
     assert margin(database) == before and database.ledger.remaining(campus, [(0, 10)]) == HALF
     assert database.rows("SELECT owner, role, given_by FROM privid.consents", user="oscar") == [("olga", "oscar", "olga")]

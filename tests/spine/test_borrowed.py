@@ -31,7 +31,7 @@ CREATE INDEX ON {role}.rows ({role}.trap(x)); RESET ROLE
 @pytest.fixture
 def mallory(stack: RunningStack) -> Iterator[str]:
     """Another owner of cameras."""
-    stack.run("CREATE ROLE mallory LOGIN IN ROLE privid_owner", user="privid")
+    stack.run("CREATE ROLE mallory LOGIN IN ROLE privid_owner; SELECT privid.grant_folder('mallory', '.')", user="privid")
     yield "mallory"
     stack.run("DROP OWNED BY mallory CASCADE; DROP ROLE mallory", user="privid")
 
