@@ -974,12 +974,22 @@ COMMENT ON FUNCTION privid.read_consents() IS 'the rows of privid.consents for w
 CREATE VIEW privid.consents AS SELECT c.recording, c.owner, c.role, c.given_by, c.given_at FROM privid.read_consents() c;
 COMMENT ON VIEW privid.consents IS 'accounts that the current role shares with other roles, as their owner or by the owner''s consent';
 
--- Whoever gives a camera away gives its account, too.
+-- Whoever gives the only camera over an account away gives the account, too; who has others gives consent.
 CREATE FUNCTION privid.carry_account() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-  UPDATE privid.recordings r SET owner = NEW.owner FROM privid.footage f
-    WHERE f.camera = OLD.camera AND f.owner = OLD.owner AND r.id = f.recording AND r.owner = OLD.owner;
+  IF EXISTS (SELECT FROM privid.footage f
+             JOIN privid.footage o ON o.recording = f.recording AND o.owner = f.owner AND o.camera <> f.camera
+             JOIN privid.camera_state k ON k.camera = o.camera AND k.owner = o.owner
+             WHERE f.camera = OLD.camera AND f.owner = OLD.owner) THEN
+    INSERT INTO privid.consent_store (recording, role, given_by)
+      SELECT r.id, NEW.owner, OLD.owner FROM privid.footage f JOIN privid.recordings r ON r.id = f.recording
+      WHERE f.camera = OLD.camera AND f.owner = OLD.owner AND r.owner = OLD.owner
+      ON CONFLICT DO NOTHING;
+  ELSE
+    UPDATE privid.recordings r SET owner = NEW.owner FROM privid.footage f
+      WHERE f.camera = OLD.camera AND f.owner = OLD.owner AND r.id = f.recording AND r.owner = OLD.owner;
+  END IF;
   UPDATE privid.footage f SET owner = NEW.owner WHERE f.camera = OLD.camera AND f.owner = OLD.owner;
   RETURN NULL;
 END

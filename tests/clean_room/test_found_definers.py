@@ -117,6 +117,7 @@ def test_code_of_another_promises_nothing_of_its_callers_camera(stack: RunningSt
 
 def test_code_of_another_hides_nothing_from_history_though_a_superuser_calls_it(stack: RunningStack) -> None:
     """A superuser's restoring is not written there, because it brings its history along."""
+    stack.run("SELECT privid.consent('event_a', 'mallory')", user="owner")
     stack.run("""CREATE FUNCTION mallory.hide() RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET check_function_bodies = off AS $$ BEGIN
                    CREATE SERVER hidden FOREIGN DATA WRAPPER privid
                      OPTIONS (source 'event_a.mp4', starts '2026-03-01 06:00+00', rho '1s', k '1', epsilon '1000000', quantum '5ms');
@@ -124,7 +125,7 @@ def test_code_of_another_hides_nothing_from_history_though_a_superuser_calls_it(
                    DROP SERVER hidden;
                  END $$""", user=MALLORY)
     stack.run("SELECT mallory.hide()", user="privid")
-    assert stack.run("SELECT who, event FROM privid.history WHERE camera = 'hidden' AND chain = 'owners' ORDER BY id", user="owner") == [
+    assert stack.run("SELECT who, event FROM privid.history WHERE camera = 'hidden' AND chain = 'owners' ORDER BY id", user=MALLORY) == [
         (MALLORY, "created"), (MALLORY, "share granted"), (MALLORY, "dropped")]
 
 

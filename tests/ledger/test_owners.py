@@ -94,6 +94,15 @@ def test_a_camera_that_is_given_away_takes_its_account_along_also_unseen(databas
         assert [row[1] for row in margin(database)] == [owner]
 
 
+def test_who_gives_one_of_several_cameras_away_keeps_the_account_and_agrees_to_share_it(database: Database) -> None:
+    for name in ("campus", "other"):
+        database.create_server(camera(name))
+        database.ledger.register(camera(name))
+    database.rows("ALTER SERVER campus OWNER TO oscar")
+    charge(database, camera(owner="oscar"))
+    assert database.ledger.remaining(camera("other"), [(0, 10)]) == HALF and [row[1] for row in margin(database)] == ["olga"]
+
+
 def test_the_name_of_another_owners_dropped_camera_says_nothing_about_its_footage(database: Database) -> None:
     charge(database, camera(files="a"))
     assert database.ledger.register(camera(files="z", owner="oscar")) == 2
