@@ -45,4 +45,7 @@ def _people(connection: psycopg.Connection[tuple[object, ...]]) -> None:
     for person, group in _PEOPLE.items():
         if not connection.execute("SELECT FROM pg_roles WHERE rolname = %s", (person,)).fetchall():
             connection.execute(sql.SQL("CREATE ROLE {} LOGIN IN ROLE {}").format(sql.Identifier(person), sql.Identifier(group)))
+            if person == "owner":
+                # the first owner has all videos; whoever adds another gives each a folder (docs/owners.md)
+                connection.execute("SELECT privid.grant_folder('owner', '.')")
         connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {0} AUTHORIZATION {0}").format(sql.Identifier(person)))

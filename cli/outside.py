@@ -126,10 +126,14 @@ def _engine(connection: Connection) -> Finding:
 def _probe(connection: Connection) -> sql.Composed | None:
     """What only the engine can refuse: a camera without video, a table that ends too early."""
     name = sql.Identifier(f"privid_doctor_{secrets.token_hex(8)}")
-    if value(connection, "SELECT has_foreign_data_wrapper_privilege('privid', 'USAGE')"):
+    folder = value(connection, """
+        SELECT CASE WHEN (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN '.'
+                    ELSE (SELECT min(folder) FROM privid.folders) END
+        WHERE has_foreign_data_wrapper_privilege('privid', 'USAGE')""")
+    if folder is not None:
         return sql.SQL("""CREATE SERVER {} FOREIGN DATA WRAPPER privid OPTIONS (
-            source 'privid_doctor/none.mp4', starts '2000-01-01 00:00+00', rho '0s', k '0',
-            epsilon '1')""").format(name)
+            source {}, starts '2000-01-01 00:00+00', rho '0s', k '0',
+            epsilon '1')""").format(name, sql.Literal(f"{folder}/privid_doctor/none.mp4"))
     camera = value(connection, """
         SELECT s.srvname FROM pg_foreign_server s JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw
         WHERE w.fdwname = 'privid' AND has_server_privilege(s.oid, 'USAGE')

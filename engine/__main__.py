@@ -33,6 +33,7 @@ from .bulletin import Bulletin
 from .chunks import ChunkCache
 from .definitions import Sources
 from .evaluation import Evaluations
+from .folders import Folders
 from .kept import segments_of
 from .log import Log
 from .memory import Beside, reserved
@@ -127,7 +128,7 @@ def _build(options: argparse.Namespace, log: Log, cleanup: ExitStack) -> Server:
     cleanup.callback(runner.stop)
     scenes = Scenes(ledger)
     sources = Sources(lambda source, fps: video.open_footage(options.videos, source, fps, cache / "footage"), video.make_grid,
-                      attachments.executable, scenes)
+                      attachments.executable, scenes, Folders(ledger).check)
     room = Room(options.data, ledger.pool, log.write)
     cleanup.callback(room.close)
     reserve = reserved(runs_bound(options.lanes, limits))

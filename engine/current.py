@@ -11,6 +11,7 @@ from typing import Any, LiteralString, NamedTuple
 from privid.errors import OutOfDate, PermissionDenied
 from privid.ledger import Connection
 
+from .folders import confirm_folder
 from .wire import Malformed
 
 __all__ = ["Stated"]
@@ -53,6 +54,7 @@ class Stated:
         for server in self._servers:
             if committed.get(server.oid) != server:
                 raise _out_of_date(f'camera "{server.name}"')
+            confirm_folder(conn, server.name, server.owner, server.options.get("source", ""))
         for role, oid in self._readers:
             if _one(conn, _IS_OWNER if raw else _MAY_USE, role, oid) != (True,):
                 raise PermissionDenied(f"permission denied for foreign server {committed[oid][1]}")

@@ -54,19 +54,22 @@ class Sources:
 
     def __init__(self, open_footage: Callable[[str, Fraction | None], Footage],
                  make_grid: Callable[..., Grid],
-                 find_executable: Callable[[str, str], Executable], scenes: SceneFinder | None = None) -> None:
+                 find_executable: Callable[[str, str], Executable], scenes: SceneFinder | None = None,
+                 check_folder: Callable[[str, str, str], None] = lambda camera, owner, source: None) -> None:
         self.open_footage = open_footage
         self.make_grid = make_grid
         self.find_executable = find_executable
         self.scenes = scenes
+        #: refuses a camera, by its name and owner, to show a source that lies in no folder of the owner
+        self.check_folder = check_folder
 
     def at_once(self) -> Sources:
         """The same for one request, which looks at each video and each executable once: all its tables see the same."""
-        return Sources(cache(self.open_footage), self.make_grid, cache(self.find_executable), self.scenes)
+        return Sources(cache(self.open_footage), self.make_grid, cache(self.find_executable), self.scenes, self.check_folder)
 
 
-def make_camera(server: dict[str, Any], sources: Sources) -> Camera:
-    """A foreign server's camera; opens its footage."""
+def make_camera(server: dict[str, Any], sources: Sources, *, restoring: bool = False) -> Camera:
+    """A foreign server's camera; opens its footage, where the owner may. A dump brings folders after cameras."""
     name, owner = _text(server, "name"), _text(server, "owner")
     options = _Options(server, f'server "{name}"')
     source = options.required("source")
@@ -88,6 +91,8 @@ def make_camera(server: dict[str, Any], sources: Sources) -> Camera:
         fps = parse_number(options.required("fps"), "fps")
         if not 0 < fps <= 1000:
             raise InvalidValue(f'option "fps" must be above 0 and at most 1000, but is {options.required("fps")}')
+    if not restoring:
+        sources.check_folder(name, owner, source)
     return Camera(name=name, owner=owner, starts=starts, rho=rho, k=k, epsilon=epsilon, quantum=quantum,
                   footage=sources.open_footage(source, fps))
 
@@ -117,7 +122,7 @@ def make_table(table: dict[str, Any], index: int, sources: Sources, *, missing: 
     server = table.get("server")
     if not isinstance(server, dict):
         raise Malformed("table without a server")
-    camera = make_camera(server, sources)
+    camera = make_camera(server, sources, restoring=restoring)
     mask, regions = _view(options, camera, sources, missing if restoring else None)
     grid = sources.make_grid(camera.starts, camera.footage, begin, end, chunk, stride)
     size = grid.size * camera.footage.width * camera.footage.height * 3

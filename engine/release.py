@@ -366,7 +366,7 @@ class Desk:
         notices: list[str] = []
         match request.get("kind"):
             case "server":
-                camera = make_camera(_object(request, "server"), self._sources)
+                camera = make_camera(_object(request, "server"), self._sources, restoring=request.get("restoring") is True)
             case "table":
                 table = make_table(_object(request, "table"), 0, self._sources, missing=notices.append,
                                    restoring=request.get("restoring") is True)
@@ -375,7 +375,8 @@ class Desk:
                     self._programs.kind(table.executable)
             case _:
                 raise Malformed("check of neither a server nor a table")
-        self._ledger.register(camera)
+        if not self._ledger.is_given_away(camera):
+            self._ledger.register(camera)
         return notices
 
 

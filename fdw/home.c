@@ -80,6 +80,7 @@ PrividUtility(PlannedStmt *pstmt, const char *source, bool readOnlyTree, Process
 	Node	   *statement = pstmt->utilityStmt;
 	Node	   *outer = client_utility;
 
+	CheckRoleStatement(statement);
 	if (IsA(statement, CreateForeignTableStmt) && NeedsHome((CreateForeignTableStmt *) statement))
 		MakeHome();
 	client_utility = context == PROCESS_UTILITY_TOPLEVEL || IsClientAtWork() ? statement : NULL;

@@ -128,6 +128,9 @@ extern bool IsDeclared(Oid relid);
 extern void ApproveRawStatement(Query *query, const char *source);
 extern bool IsApproved(RangeTblEntry *rte);
 
+/* roles.c */
+extern void CheckRoleStatement(Node *statement);
+
 /* home.c */
 extern void InstallUtilityHook(void);
 extern Node *ClientUtility(void);

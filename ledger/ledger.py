@@ -15,6 +15,7 @@ from privid.model import Camera, Executable, Key, Span, Table
 
 from .account import Account, Peak, Stored, merged
 from .amounts import as_numeric, as_text, in_camera_unit, show
+from .consent import permit
 from .costs import brief_steps, debits, full_charge, limit, steps
 from .mark import Mark
 from .pool import Connection, Pool
@@ -41,6 +42,13 @@ class Ledger:
     def register(self, camera: Camera) -> int:
         """The number of the recording that the camera shows. Registers new footage and longer segments; refuses mixed footage."""
         return find_recording(self.pool, camera).id
+
+    def is_given_away(self, camera: Camera) -> bool:
+        """Whether the catalog, as others see it, has the camera under another owner: its account goes along once that is committed."""
+        with self.pool.connection() as conn:
+            row = conn.execute("SELECT pg_get_userbyid(srvowner)::text <> %s FROM pg_foreign_server WHERE srvname = %s",
+                               (camera.owner, camera.name)).fetchone()
+        return row == (True,)
 
     def charged_frames(self, camera: Camera, spans: Sequence[Span], uses: Sequence[Use] = ()) -> int:
         """At how many positions a release that reads the spans is charged, margin included."""
@@ -79,11 +87,14 @@ class Ledger:
         with self.pool.transaction() as conn:
             self.mark.check(conn)
             # In the order of their numbers, so that no two releases wait for each other. r_star may have grown since it was looked up.
-            locked = conn.execute("SELECT id, r_star FROM privid.recordings WHERE id = ANY (%s) ORDER BY id FOR UPDATE",
+            locked = conn.execute("SELECT id, r_star, owner FROM privid.recordings WHERE id = ANY (%s) ORDER BY id FOR UPDATE",
                                   ([place.id for place in places],)).fetchall()
             confirm(conn)
-            r_stars = dict(cast("list[tuple[int, int]]", locked))
-            places = [Recording(place.id, place.k, r_stars[place.id], place.shift) for place in places]
+            now = {row[0]: row for row in cast("list[tuple[int, int, str]]", locked)}
+            for claim, place in zip(claims, places, strict=True):
+                if now[place.id][2] != claim.camera.owner:
+                    permit(conn, claim.camera, place.id, claim.camera.r)
+            places = [Recording(place.id, place.k, now[place.id][1], place.shift) for place in places]
             release, at = _log(conn, record)
             for number, (claim, place) in enumerate(zip(claims, places, strict=True)):
                 self._charge_one(conn, release, number, claim, place, record)

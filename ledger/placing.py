@@ -87,16 +87,18 @@ _NEAR = """
     SELECT r.id, r.starts, r.fps_numerator, r.fps_denominator, own.camera IS NOT NULL,
            (SELECT min(f.first_frame) FROM privid.recording_files f WHERE f.recording = r.id),
            (SELECT max(f.first_frame + f.frames) FROM privid.recording_files f WHERE f.recording = r.id)
-    FROM privid.recordings r LEFT JOIN privid.footage own ON own.recording = r.id AND own.camera = %s
+    FROM privid.recordings r LEFT JOIN privid.footage own
+      ON own.recording = r.id AND own.camera = %(camera)s AND privid.uses_account(r.id, %(owner)s)
     WHERE r.starts IS NOT NULL
-      AND (own.camera IS NOT NULL OR r.id IN (SELECT f.recording FROM privid.recording_files f WHERE f.path = ANY (%s)))
+      AND (own.camera IS NOT NULL OR r.id IN (SELECT f.recording FROM privid.recording_files f WHERE f.path = ANY (%(paths)s)))
     ORDER BY own.camera IS NULL, r.id DESC
 """
 
 
 def _by_time(conn: Connection, camera: Camera) -> Place | None:
-    """New content of a camera that had other content before, or under a path that had: it lies where its time says."""
-    rows = conn.execute(_NEAR, (camera.name, [f.path for f in camera.footage.files])).fetchall()
+    """New content of a camera that had other content before, or under a path that had: it lies where its time says. That a camera of
+    another owner once had this name says nothing."""
+    rows = conn.execute(_NEAR, {"camera": camera.name, "owner": camera.owner, "paths": [f.path for f in camera.footage.files]}).fetchall()
     for recording, starts, numerator, denominator, own, first, stop in cast("list[tuple[int, datetime, int, int, bool, int, int]]", rows):
         fps = Fraction(numerator, denominator)
         exact = Fraction((camera.starts - starts) // timedelta(microseconds=1), 1_000_000) * fps

@@ -17,6 +17,7 @@ from privid.model import Camera, Span, VideoFile
 
 from .account import Stored, merged
 from .amounts import as_numeric
+from .consent import adopt, permit, refuse_stranger, shares_account
 from .placing import Place, find_place, known_files, refuse_repeated, replaced
 from .pool import Connection, Pool
 from .steps import difference, logged_steps
@@ -36,6 +37,7 @@ class Recording:
     r_star: int
     shift: int
     format: int = _FORMAT
+    owner: str | None = None
 
     def spans(self, spans: Sequence[Span]) -> list[Span]:
         """A camera's frames on the recording's timeline."""
@@ -55,6 +57,12 @@ def find_recording(pool: Pool, camera: Camera) -> Recording:
     digest = footage_digest(camera)
     with pool.connection() as conn:
         found = _lookup(conn, camera, digest)
+        if found is not None and found.owner != camera.owner:
+            # a camera that was given away meanwhile takes its account along when it is registered
+            if shares_account(conn, camera, found.id):
+                permit(conn, camera, found.id, camera.r)
+            else:
+                found = None
         if found is None:
             with conn.transaction():
                 found = _register(conn, camera, digest)
@@ -67,15 +75,16 @@ def find_recording(pool: Pool, camera: Camera) -> Recording:
 
 def _facts(camera: Camera, digest: str) -> dict[str, object]:
     footage = camera.footage
-    return {"camera": camera.name, "digest": digest, "frames": footage.frames, "fps_numerator": footage.fps.numerator,
+    return {"camera": camera.name, "owner": camera.owner, "digest": digest, "frames": footage.frames,
+            "fps_numerator": footage.fps.numerator,
             "fps_denominator": footage.fps.denominator, "width": footage.width, "height": footage.height, "starts": camera.starts,
             "rho": as_numeric(camera.rho, up=True), "k": camera.k, "epsilon": as_numeric(camera.epsilon, up=False), "r": camera.r}
 
 
 _LOOKUP = """
-    SELECT r.id, r.k, r.r_star, f.shift, r.format
+    SELECT r.id, r.k, r.r_star, f.shift, r.format, r.owner
     FROM privid.footage f JOIN privid.recordings r ON r.id = f.recording
-    WHERE f.camera = %(camera)s AND f.digest = %(digest)s AND r.r_star >= %(r)s
+    WHERE f.camera = %(camera)s AND f.owner = %(owner)s AND f.digest = %(digest)s AND r.r_star >= %(r)s
       AND (f.frames, f.fps_numerator, f.fps_denominator, f.width, f.height, f.starts, f.rho, f.k, f.epsilon)
         = (%(frames)s, %(fps_numerator)s, %(fps_denominator)s, %(width)s, %(height)s, %(starts)s,
            %(rho)s::numeric, %(k)s, %(epsilon)s::numeric)
@@ -93,10 +102,17 @@ def _register(conn: Connection, camera: Camera, digest: str) -> Recording:
     conn.execute("SELECT privid.reconcile_cameras('', false)")  # what changed while nobody looked
     refuse_repeated(camera)
     known = known_files(conn, camera)
+    for recording in sorted({file.recording for file in known.values()}):
+        refuse_stranger(conn, camera, recording)  # before anything is said about where its files lie
     place = find_place(conn, camera, known)
     event = "footage known"
+    # Content that lies between two frames of what it replaces may show an event one frame further along.
+    r = camera.r + (1 if place is not None and place.loose and camera.r else 0)
     if place is None:
         place, event = _new_recording(conn, camera), "footage registered"
+    else:
+        adopt(conn, camera, place.recording)
+        permit(conn, camera, place.recording, r)
     new = [f for f in camera.footage.files if f.sha256 not in known]
     over = replaced(conn, place, new)
     if new and event == "footage known":
@@ -106,16 +122,16 @@ def _register(conn: Connection, camera: Camera, digest: str) -> Recording:
                            [(f.sha256, place.recording, f.first_frame + place.shift, f.frames, f.path) for f in new])
     facts = {**_facts(camera, digest), "recording": place.recording, "shift": place.shift}
     conn.execute("""
-        INSERT INTO privid.footage (camera, digest, recording, shift, frames, fps_numerator, fps_denominator, width, height, starts,
+        INSERT INTO privid.footage (camera, owner, digest, recording, shift, frames, fps_numerator, fps_denominator, width, height, starts,
                                     rho, k, epsilon)
-        VALUES (%(camera)s, %(digest)s, %(recording)s, %(shift)s, %(frames)s, %(fps_numerator)s, %(fps_denominator)s, %(width)s,
+        VALUES (%(camera)s, %(owner)s, %(digest)s, %(recording)s, %(shift)s, %(frames)s, %(fps_numerator)s, %(fps_denominator)s, %(width)s,
                 %(height)s, %(starts)s, %(rho)s::numeric, %(k)s, %(epsilon)s::numeric)
-        ON CONFLICT (camera) DO UPDATE SET digest = excluded.digest, recording = excluded.recording, shift = excluded.shift,
+        ON CONFLICT (camera) DO UPDATE SET owner = excluded.owner, digest = excluded.digest,
+            recording = excluded.recording, shift = excluded.shift,
             frames = excluded.frames, fps_numerator = excluded.fps_numerator, fps_denominator = excluded.fps_denominator,
             width = excluded.width, height = excluded.height, starts = excluded.starts, rho = excluded.rho, k = excluded.k,
             epsilon = excluded.epsilon""", facts)
-    # Content that lies between two frames of what it replaces may show an event one frame further along.
-    _lengthen(conn, place.recording, camera.r + (1 if place.loose and camera.r else 0))
+    _lengthen(conn, place.recording, r)
     _note(conn, camera, event, place, new, over)
     found = _lookup(conn, camera, digest)
     assert found is not None
@@ -125,14 +141,16 @@ def _register(conn: Connection, camera: Camera, digest: str) -> Recording:
 def _new_recording(conn: Connection, camera: Camera) -> Place:
     # What protects no one (K = 0) is never charged; its unit only has to be some number.
     fps = camera.footage.fps
-    values = (max(camera.k, 1), camera.starts, fps.numerator, fps.denominator, _FORMAT)
-    statement = "INSERT INTO privid.recordings (k, starts, fps_numerator, fps_denominator, format) VALUES (%s, %s, %s, %s, %s) RETURNING id"
+    values = (camera.owner, max(camera.k, 1), camera.starts, fps.numerator, fps.denominator, _FORMAT)
+    statement = ("INSERT INTO privid.recordings (owner, k, starts, fps_numerator, fps_denominator, format) "
+                 "VALUES (%s, %s, %s, %s, %s, %s) RETURNING id")
     return Place(_one(conn, statement, values), 0)
 
 
 def _note(conn: Connection, camera: Camera, event: str, place: Place, new: Sequence[VideoFile], over: Sequence[str]) -> None:
     """What the engine applies from now on, in the history that nobody can rewrite."""
-    details = {"recording": place.recording, "shift": place.shift, "frames": camera.footage.frames, "rho": str(camera.rho), "k": camera.k,
+    details = {"owner": camera.owner,
+               "recording": place.recording, "shift": place.shift, "frames": camera.footage.frames, "rho": str(camera.rho), "k": camera.k,
                "epsilon": str(camera.epsilon), "starts": camera.starts.isoformat(),
                "files": [{"path": f.path, "sha256": f.sha256} for f in new], "replaced": list(over)}
     conn.execute("SELECT privid.write_history('engine', 'engine', %s, %s, %s)", (camera.name, event, Jsonb(details)))

@@ -821,6 +821,7 @@ BEGIN
 END
 $$;
 
+-- ---------------------------------------------------------------------------------------------------------------------
 -- Bounds on what comes in
 -- ---------------------------------------------------------------------------------------------------------------------
 
@@ -832,3 +833,470 @@ CREATE OR REPLACE FUNCTION privid.read_seconds(text) RETURNS numeric LANGUAGE sq
       WHEN 'us' THEN 0.000001 WHEN 'ms' THEN 0.001 WHEN 's' THEN 1 WHEN 'sec' THEN 1
       WHEN 'min' THEN 60 WHEN 'm' THEN 60 WHEN 'h' THEN 3600 WHEN 'd' THEN 86400
     END END;
+
+-- ---------------------------------------------------------------------------------------------------------------------
+-- Owners apart: folders of their own
+-- ---------------------------------------------------------------------------------------------------------------------
+
+CREATE TABLE privid.folder_grants (
+  role       text NOT NULL,
+  folder     text NOT NULL,
+  granted_by text NOT NULL,
+  granted_at timestamptz NOT NULL DEFAULT now(),
+  PRIMARY KEY (role, folder)
+);
+COMMENT ON TABLE privid.folder_grants IS 'folders below the video root in which sources of cameras of a role and its members may lie';
+COMMENT ON COLUMN privid.folder_grants.folder IS 'canonical: without a slash at either end; a dot is the whole root';
+
+-- The engine takes a source apart in the same way (video/source.py), and follows no link.
+CREATE FUNCTION privid.path_parts(path text) RETURNS text[] LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+AS $$
+  SELECT CASE WHEN NOT starts_with($1, '/') AND '..' <> ALL (p.parts) THEN p.parts END
+  FROM (SELECT array_remove(array_remove(string_to_array($1, '/'), ''), '.') AS parts) p
+$$;
+COMMENT ON FUNCTION privid.path_parts(text) IS 'names in a path below the video root; NULL if it would leave it';
+
+CREATE FUNCTION privid.acts_for(role text, other text) RETURNS boolean LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+  SELECT $1 = $2 OR EXISTS (SELECT FROM pg_roles r, pg_roles o
+                            WHERE r.rolname::text = $1 AND o.rolname::text = $2 AND pg_has_role(r.oid, o.oid, 'USAGE'))
+$$;
+COMMENT ON FUNCTION privid.acts_for(text, text) IS 'whether a role has the rights of another: it is that role, a member of it, or a superuser';
+
+-- A pattern never equals the name of a granted folder, which has none of its letters: so what a source matches lies in the folder too.
+CREATE FUNCTION privid.in_folder(owner text, source text) RETURNS boolean LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+  SELECT coalesce((SELECT r.rolsuper FROM pg_roles r WHERE r.rolname::text = $1), false)
+      OR EXISTS (SELECT FROM privid.folder_grants g, privid.path_parts(g.folder) f, privid.path_parts($2) p
+                 WHERE cardinality(p) > cardinality(f) AND p[1:cardinality(f)] = f AND privid.acts_for($1, g.role))
+$$;
+COMMENT ON FUNCTION privid.in_folder(text, text) IS 'whether cameras of a role may show a source: it lies in a folder that was granted to the role, or the role is a superuser';
+
+-- The folder of a source, up to its first pattern.
+CREATE FUNCTION privid.folder_of(source text) RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+AS $$
+  SELECT coalesce(nullif(string_agg(x.name, '/' ORDER BY x.n), ''), '.')
+  FROM (SELECT u.name, u.n, bool_or(u.name ~ '[*?[]') OVER (ORDER BY u.n) AS pattern, count(*) OVER () AS names
+        FROM unnest(privid.path_parts($1)) WITH ORDINALITY u(name, n)) x
+  WHERE NOT x.pattern AND x.n < x.names
+$$;
+COMMENT ON FUNCTION privid.folder_of(text) IS 'the narrowest folder in which a source lies';
+
+CREATE FUNCTION privid.check_folder(role text, path text, gone boolean) RETURNS text
+  LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+  IF $1 IS NULL OR (NOT $3 AND NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname::text = $1)) THEN
+    RAISE EXCEPTION USING ERRCODE = '42704', MESSAGE = format('role "%s" does not exist', $1);
+  END IF;
+  IF privid.path_parts($2) IS NULL OR $2 ~ '[*?[[:cntrl:]]' OR octet_length($2) > 4096 THEN
+    RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('invalid folder: "%s"', left($2, 200)),
+      HINT = 'Write a path relative to the video root, without .. and without a pattern, for example campus/north; a dot is the whole root.';
+  END IF;
+  RETURN coalesce(nullif(array_to_string(privid.path_parts($2), '/'), ''), '.');
+END
+$$;
+COMMENT ON FUNCTION privid.check_folder(text, text, boolean) IS 'the canonical form of a folder that can be granted to a role';
+
+CREATE FUNCTION privid.grant_folder(role text, path text) RETURNS void
+  LANGUAGE privid VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+  folder text := privid.check_folder(role, path, false);
+BEGIN
+  INSERT INTO privid.folder_grants (role, folder, granted_by) VALUES (role, folder, privid.invoker()) ON CONFLICT DO NOTHING;
+  IF FOUND THEN
+    PERFORM privid.write_history('owners', privid.invoker(), NULL, 'folder granted', jsonb_build_object('role', role, 'folder', folder));
+  END IF;
+END
+$$;
+COMMENT ON FUNCTION privid.grant_folder(text, text) IS 'lets cameras of a role and of its members show what lies in a folder below the video root';
+
+CREATE FUNCTION privid.revoke_folder(role text, path text) RETURNS void
+  LANGUAGE privid VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+  folder text := privid.check_folder(role, path, true);
+BEGIN
+  DELETE FROM privid.folder_grants g WHERE g.role = role AND g.folder = folder;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION USING ERRCODE = '42704', MESSAGE = format('folder "%s" is not granted to role "%s"', folder, role),
+      HINT = 'The view privid.folders shows what is; a folder is taken back as it was granted.';
+  END IF;
+  PERFORM privid.write_history('owners', privid.invoker(), NULL, 'folder revoked', jsonb_build_object('role', role, 'folder', folder));
+END
+$$;
+COMMENT ON FUNCTION privid.revoke_folder(text, text) IS 'takes a folder back: cameras whose sources lie in no other folder of their owner answer no more';
+
+CREATE FUNCTION privid.read_folders(OUT role text, OUT folder text, OUT granted_by text, OUT granted_at timestamptz) RETURNS SETOF record
+  LANGUAGE privid STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+  RETURN QUERY SELECT g.role, g.folder, g.granted_by, g.granted_at FROM privid.folder_grants g
+    WHERE privid.acts_for(privid.invoker(), g.role) ORDER BY g.role, g.folder;
+END
+$$;
+COMMENT ON FUNCTION privid.read_folders() IS 'the rows of privid.folders for whoever asks';
+
+CREATE VIEW privid.folders AS SELECT f.role, f.folder, f.granted_by, f.granted_at FROM privid.read_folders() f;
+COMMENT ON VIEW privid.folders IS 'folders below the video root in which sources of the current role''s cameras may lie; all of them for a superuser';
+
+-- Before privid_check_definition, by name, which has the engine look at the file. The engine asks again with each release.
+CREATE FUNCTION privid.check_source() RETURNS event_trigger LANGUAGE privid SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+  made record;
+BEGIN
+  IF privid.is_restoring() THEN
+    RETURN;  -- a dump brings its folders after its cameras
+  END IF;
+  FOR made IN
+    SELECT c.camera, c.owner, c.options ->> 'source' AS source
+    FROM pg_event_trigger_ddl_commands() d
+    JOIN pg_foreign_server s ON d.classid = 'pg_foreign_server'::regclass AND s.oid = d.objid
+    JOIN privid.camera_definitions c ON c.camera = s.srvname::text
+    -- what would leave the root is refused by the engine, whoever asks
+    WHERE privid.path_parts(c.options ->> 'source') IS NOT NULL AND NOT privid.in_folder(c.owner, c.options ->> 'source')
+  LOOP
+    RAISE EXCEPTION USING ERRCODE = '42501',
+      MESSAGE = format('source "%s" of camera "%s" does not lie in a folder of role "%s"', left(made.source, 200), made.camera, made.owner),
+      HINT = format('The view privid.folders shows your folders; a superuser grants one with SELECT privid.grant_folder(%L, %L).',
+                    made.owner, coalesce(privid.folder_of(made.source), 'campus'));
+  END LOOP;
+END
+$$;
+COMMENT ON FUNCTION privid.check_source() IS 'event trigger: refuses a camera whose source lies in no folder of its owner';
+CREATE EVENT TRIGGER privid_allow_source ON ddl_command_end
+  WHEN TAG IN ('CREATE SERVER', 'ALTER SERVER') EXECUTE FUNCTION privid.check_source();
+COMMENT ON EVENT TRIGGER privid_allow_source IS 'sources of cameras lie in folders of their owners';
+
+-- Owners keep the folders of what they have.
+INSERT INTO privid.folder_grants (role, folder, granted_by)
+  SELECT DISTINCT c.owner, privid.folder_of(c.options ->> 'source'), 'upgrade'
+  FROM privid.camera_definitions c JOIN pg_catalog.pg_roles r ON r.rolname::text = c.owner
+  WHERE NOT r.rolsuper AND privid.path_parts(c.options ->> 'source') IS NOT NULL;
+
+REVOKE EXECUTE ON FUNCTION privid.grant_folder(text, text), privid.revoke_folder(text, text), privid.check_folder(text, text, boolean),
+  privid.in_folder(text, text), privid.check_source() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION privid.in_folder(text, text) TO privid_engine;
+GRANT SELECT ON privid.folder_grants TO privid_engine;
+GRANT SELECT ON privid.folders TO PUBLIC;
+SELECT pg_catalog.pg_extension_config_dump('privid.folder_grants', '');
+
+-- ---------------------------------------------------------------------------------------------------------------------
+-- Owners apart: whose an account is
+-- ---------------------------------------------------------------------------------------------------------------------
+
+ALTER TABLE privid.recordings ADD COLUMN owner text;
+COMMENT ON COLUMN privid.recordings.owner IS 'role whose account it is, which alone changes what the account promises; NULL in a dump of an older version: whoever has a camera over it next';
+ALTER TABLE privid.footage ADD COLUMN owner text;
+COMMENT ON COLUMN privid.footage.owner IS 'owner of the camera then';
+
+CREATE TABLE privid.consent_store (
+  recording bigint NOT NULL REFERENCES privid.recordings,
+  role      text NOT NULL,
+  given_by  text NOT NULL,
+  given_at  timestamptz NOT NULL DEFAULT now(),
+  PRIMARY KEY (recording, role)
+);
+COMMENT ON TABLE privid.consent_store IS 'roles whose cameras may share an account, because its owner agreed';
+
+-- Footage is its camera's owner's. An account that cameras of several owners show is the one''s that was first; the others stay, by consent.
+UPDATE privid.footage f SET owner = c.owner FROM privid.camera_definitions c WHERE c.camera = f.camera;
+UPDATE privid.footage f SET owner = (SELECT h.details ->> 'owner' FROM privid.history h
+                                     WHERE h.camera = f.camera AND h.event = 'dropped' ORDER BY h.id DESC LIMIT 1)
+  WHERE f.owner IS NULL;
+UPDATE privid.recordings r SET owner = coalesce(
+    (SELECT f.owner FROM privid.footage f
+     LEFT JOIN privid.history h ON h.camera = f.camera AND h.event = 'footage registered' AND h.details -> 'recording' = to_jsonb(r.id)
+     WHERE f.recording = r.id AND f.owner IS NOT NULL
+     ORDER BY NOT EXISTS (SELECT FROM privid.camera_definitions c WHERE c.camera = f.camera), h.id, f.camera LIMIT 1),
+    (SELECT c.owner FROM privid.release_charges c WHERE c.recording = r.id ORDER BY c.release LIMIT 1));
+INSERT INTO privid.consent_store (recording, role, given_by)
+  SELECT DISTINCT f.recording, f.owner, 'upgrade'
+  FROM privid.footage f JOIN privid.camera_definitions c ON c.camera = f.camera JOIN privid.recordings r ON r.id = f.recording
+  WHERE f.owner <> r.owner;
+
+CREATE FUNCTION privid.owns_account(recording bigint, role text) RETURNS boolean LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+  SELECT EXISTS (SELECT FROM privid.recordings r WHERE r.id = $1 AND (r.owner IS NULL OR privid.acts_for($2, r.owner)))
+$$;
+COMMENT ON FUNCTION privid.owns_account(bigint, text) IS 'whether an account is a role''s own';
+
+CREATE FUNCTION privid.uses_account(recording bigint, role text) RETURNS boolean LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+  SELECT privid.owns_account($1, $2)
+      OR EXISTS (SELECT FROM privid.consent_store c WHERE c.recording = $1 AND privid.acts_for($2, c.role))
+$$;
+COMMENT ON FUNCTION privid.uses_account(bigint, text) IS 'whether cameras of a role may share an account: it is the role''s own, or its owner agreed';
+
+CREATE FUNCTION privid.account_of(camera text) RETURNS bigint
+  LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+  found bigint;
+BEGIN
+  PERFORM privid.check_camera($1);
+  SELECT f.recording INTO found FROM privid.footage f WHERE f.camera = $1;
+  IF found IS NULL THEN
+    RAISE EXCEPTION USING ERRCODE = '55000', MESSAGE = format('footage of camera "%s" has not been seen yet', $1),
+      HINT = 'Create or alter its server while the engine is running.';
+  END IF;
+  IF NOT privid.owns_account(found, privid.invoker()) THEN
+    RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = format('must be owner of the account of camera "%s"', $1),
+      DETAIL = 'The footage was first registered by another role, whose account it is.';
+  END IF;
+  RETURN found;
+END
+$$;
+COMMENT ON FUNCTION privid.account_of(text) IS 'the number of a camera''s recording, for whoever owns both';
+
+CREATE FUNCTION privid.consent(camera text, role text) RETURNS void
+  LANGUAGE privid VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+  account bigint := privid.account_of(camera);
+BEGIN
+  IF role IS NULL OR NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname::text = role) THEN
+    RAISE EXCEPTION USING ERRCODE = '42704', MESSAGE = format('role "%s" does not exist', role);
+  END IF;
+  INSERT INTO privid.consent_store (recording, role, given_by) VALUES (account, role, privid.invoker()) ON CONFLICT DO NOTHING;
+  IF FOUND THEN
+    PERFORM privid.write_history('owners', privid.invoker(), camera, 'consent given', jsonb_build_object('role', role, 'recording', account));
+  END IF;
+END
+$$;
+COMMENT ON FUNCTION privid.consent(text, text) IS 'lets cameras of another role over the same footage share the account of a camera';
+
+CREATE FUNCTION privid.withdraw_consent(camera text, role text) RETURNS void
+  LANGUAGE privid VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+  account bigint := privid.account_of(camera);
+BEGIN
+  DELETE FROM privid.consent_store c WHERE c.recording = account AND c.role = role;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION USING ERRCODE = '42704', MESSAGE = format('role "%s" has no consent to share the account of camera "%s"', role, camera),
+      HINT = 'The view privid.consents shows who has.';
+  END IF;
+  PERFORM privid.write_history('owners', privid.invoker(), camera, 'consent withdrawn', jsonb_build_object('role', role, 'recording', account));
+END
+$$;
+COMMENT ON FUNCTION privid.withdraw_consent(text, text) IS 'ends that: cameras of the other role over this footage answer no more; what they consumed stays consumed';
+
+CREATE FUNCTION privid.read_consents(OUT recording bigint, OUT owner text, OUT role text, OUT given_by text, OUT given_at timestamptz)
+  RETURNS SETOF record LANGUAGE privid STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+  RETURN QUERY SELECT c.recording, r.owner, c.role, c.given_by, c.given_at
+    FROM privid.consent_store c JOIN privid.recordings r ON r.id = c.recording
+    WHERE privid.acts_for(privid.invoker(), r.owner) OR privid.acts_for(privid.invoker(), c.role) ORDER BY c.recording, c.role;
+END
+$$;
+COMMENT ON FUNCTION privid.read_consents() IS 'the rows of privid.consents for whoever asks';
+
+CREATE VIEW privid.consents AS SELECT c.recording, c.owner, c.role, c.given_by, c.given_at FROM privid.read_consents() c;
+COMMENT ON VIEW privid.consents IS 'accounts that the current role shares with other roles, as their owner or by the owner''s consent';
+
+-- Whoever gives the only camera over an account away gives the account, too; who has others gives consent.
+CREATE FUNCTION privid.carry_account() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+  IF EXISTS (SELECT FROM privid.footage f
+             JOIN privid.footage o ON o.recording = f.recording AND o.owner = f.owner AND o.camera <> f.camera
+             JOIN privid.camera_state k ON k.camera = o.camera AND k.owner = o.owner
+             WHERE f.camera = OLD.camera AND f.owner = OLD.owner) THEN
+    INSERT INTO privid.consent_store (recording, role, given_by)
+      SELECT r.id, NEW.owner, OLD.owner FROM privid.footage f JOIN privid.recordings r ON r.id = f.recording
+      WHERE f.camera = OLD.camera AND f.owner = OLD.owner AND r.owner = OLD.owner
+      ON CONFLICT DO NOTHING;
+  ELSE
+    UPDATE privid.recordings r SET owner = NEW.owner FROM privid.footage f
+      WHERE f.camera = OLD.camera AND f.owner = OLD.owner AND r.id = f.recording AND r.owner = OLD.owner;
+  END IF;
+  UPDATE privid.footage f SET owner = NEW.owner WHERE f.camera = OLD.camera AND f.owner = OLD.owner;
+  RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION privid.carry_account() IS 'trigger that lets an account follow a camera that is given away';
+CREATE TRIGGER carry_account AFTER UPDATE OF owner ON privid.camera_state FOR EACH ROW
+  WHEN (OLD.owner <> NEW.owner) EXECUTE FUNCTION privid.carry_account();
+COMMENT ON TRIGGER carry_account ON privid.camera_state IS 'an account follows a camera that is given away';
+
+REVOKE EXECUTE ON FUNCTION privid.consent(text, text), privid.withdraw_consent(text, text), privid.account_of(text),
+  privid.owns_account(bigint, text), privid.uses_account(bigint, text), privid.carry_account() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION privid.consent(text, text), privid.withdraw_consent(text, text) TO privid_owner;
+GRANT EXECUTE ON FUNCTION privid.owns_account(bigint, text), privid.uses_account(bigint, text) TO privid_engine;
+GRANT UPDATE (owner) ON privid.recordings TO privid_engine;
+GRANT SELECT ON privid.consent_store TO privid_engine;
+GRANT SELECT ON privid.consents TO PUBLIC;
+SELECT pg_catalog.pg_extension_config_dump('privid.consent_store', '');
+
+-- ---------------------------------------------------------------------------------------------------------------------
+-- Owners apart: paths, shares and history are each owner's own
+-- ---------------------------------------------------------------------------------------------------------------------
+
+-- Options of servers are public in PostgreSQL, and one of them is the path. Who owns a server still sees its options in
+-- information_schema.foreign_server_options.
+REVOKE SELECT ON pg_catalog.pg_foreign_server FROM PUBLIC;
+GRANT SELECT (tableoid, oid, srvname, srvowner, srvfdw, srvtype, srvversion, srvacl) ON pg_catalog.pg_foreign_server TO PUBLIC;
+GRANT SELECT ON pg_catalog.pg_foreign_server TO privid_engine;
+
+CREATE OR REPLACE VIEW privid.camera_definitions WITH (security_barrier = true) AS
+  SELECT s.srvname::text AS camera, pg_catalog.pg_get_userbyid(s.srvowner)::text AS owner,
+         coalesce((SELECT pg_catalog.jsonb_object_agg(x.option_name, x.option_value) FROM pg_catalog.pg_options_to_table(s.srvoptions) x
+                   WHERE x.option_name <> 'source' OR pg_catalog.pg_has_role(s.srvowner, 'USAGE')), '{}') AS options
+  FROM pg_catalog.pg_foreign_server s
+  JOIN pg_catalog.pg_foreign_data_wrapper w ON w.oid = s.srvfdw AND w.fdwname = 'privid';
+COMMENT ON VIEW privid.camera_definitions IS 'cameras as the catalogs have them; the source for their owner alone';
+
+-- The view is otherwise as it was.
+DO $$
+BEGIN
+  EXECUTE 'CREATE OR REPLACE VIEW privid.cameras WITH (security_barrier = true) AS '
+    || regexp_replace(pg_get_viewdef('privid.cameras'::regclass), '\mo\.source,', 'CASE WHEN pg_has_role(s.srvowner, ''USAGE'') THEN o.source END AS source,');
+  ASSERT pg_get_viewdef('privid.cameras'::regclass) ~ 'END AS source', 'view privid.cameras';
+END
+$$;
+COMMENT ON COLUMN privid.cameras.source IS 'for the camera''s owner alone';
+
+CREATE FUNCTION privid.read_shares(OUT camera text, OUT role text, OUT epsilon numeric, OUT spent numeric, OUT remaining numeric,
+                                   OUT granted_by text, OUT granted_at timestamptz) RETURNS SETOF record
+  LANGUAGE privid STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+  RETURN QUERY
+    SELECT g.camera, g.role, g.epsilon, trim_scale(coalesce(used.spent * c.k / r.k, 0)),
+           trim_scale(greatest(least(g.epsilon, c.epsilon) - coalesce(used.spent * c.k / r.k, 0), 0)), g.granted_by, g.granted_at
+    FROM privid.share_grants g
+    JOIN privid.cameras c ON c.camera = g.camera
+    LEFT JOIN privid.footage f ON f.camera = g.camera
+    LEFT JOIN privid.recordings r ON r.id = f.recording
+    LEFT JOIN LATERAL (SELECT max(l.spent) AS spent FROM privid.share_accounts a JOIN privid.share_levels l ON l.share = a.id
+                       WHERE a.recording = r.id AND a.role = g.role) used ON true
+    WHERE g.epsilon IS NOT NULL
+      AND (g.role = 'public' OR privid.acts_for(privid.invoker(), g.role) OR privid.acts_for(privid.invoker(), c.owner));
+END
+$$;
+COMMENT ON FUNCTION privid.read_shares() IS 'the rows of privid.shares for whoever asks';
+
+CREATE OR REPLACE VIEW privid.shares AS
+  SELECT s.camera, s.role, s.epsilon, s.spent, s.remaining, s.granted_by, s.granted_at FROM privid.read_shares() s;
+COMMENT ON VIEW privid.shares IS 'shares of the budgets of the current role''s cameras, and those that it has of others'', with what of each is spent where most is spent';
+ALTER VIEW privid.shares RESET (security_barrier);
+
+-- What everybody may read is a view; the chain itself is a table that nobody may.
+ALTER TABLE privid.history RENAME TO history_log;
+REVOKE SELECT ON privid.history_log FROM privid_owner;
+ALTER TABLE privid.history_log ADD COLUMN readers text[];
+COMMENT ON COLUMN privid.history_log.readers IS 'owners whom an entry is about, who may read it; NULL: all owners';
+DO $$
+DECLARE
+  writer oid;
+BEGIN
+  FOR writer IN SELECT p.oid FROM pg_proc p WHERE p.pronamespace = 'privid'::regnamespace AND p.prosrc ~ '\m(FROM|INTO|JOIN|entry) privid\.history\M' LOOP
+    EXECUTE regexp_replace(pg_get_functiondef(writer), '\m(FROM|INTO|JOIN|entry) privid\.history\M', '\1 privid.history_log', 'g');
+  END LOOP;
+END
+$$;
+
+-- Entries of a camera are for the owner that it has then, and for the one that it had. The engine says whose it is, because it hears of
+-- a camera before others can see it.
+CREATE FUNCTION privid.readers_of(camera text, event text, details jsonb) RETURNS text[] LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+  SELECT CASE
+    WHEN $2 IN ('folder granted', 'folder revoked') THEN ARRAY[$3 ->> 'role']
+    WHEN $1 IS NULL THEN NULL
+    ELSE array_remove(ARRAY[
+           CASE jsonb_typeof($3 -> 'owner') WHEN 'string' THEN $3 ->> 'owner' WHEN 'object' THEN $3 -> 'owner' ->> 'to'
+             ELSE coalesce((SELECT c.owner FROM privid.camera_definitions c WHERE c.camera = $1),
+                           (SELECT k.owner FROM privid.camera_state k WHERE k.camera = $1)) END,
+           CASE WHEN jsonb_typeof($3 -> 'owner') = 'object' THEN $3 -> 'owner' ->> 'from' END,
+           CASE WHEN $2 IN ('consent given', 'consent withdrawn') THEN $3 ->> 'role' END], NULL) END
+$$;
+COMMENT ON FUNCTION privid.readers_of(text, text, jsonb) IS 'owners whom an entry of the history is about';
+
+CREATE FUNCTION privid.note_readers() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+  NEW.readers := privid.readers_of(NEW.camera, NEW.event, NEW.details);
+  RETURN NEW;
+END
+$$;
+COMMENT ON FUNCTION privid.note_readers() IS 'trigger that notes who may read an entry of the history';
+CREATE TRIGGER note_readers BEFORE INSERT ON privid.history_log FOR EACH ROW WHEN (NEW.readers IS NULL) EXECUTE FUNCTION privid.note_readers();
+COMMENT ON TRIGGER note_readers ON privid.history_log IS 'an entry is for those whom it is about';
+
+-- Of earlier entries: the owner that the camera had, by what was written before, and else by what was written next.
+ALTER TABLE privid.history_log DISABLE TRIGGER refuse_rewriting;
+UPDATE privid.history_log h SET readers = coalesce(
+  CASE WHEN h.details ? 'owner' THEN privid.readers_of(h.camera, h.event, h.details) END,
+  (SELECT CASE WHEN o.event <> 'dropped' THEN privid.readers_of(o.camera, o.event, o.details) END FROM privid.history_log o
+   WHERE o.camera = h.camera AND o.details ? 'owner' AND o.id < h.id ORDER BY o.id DESC LIMIT 1),
+  (SELECT privid.readers_of(o.camera, o.event, o.details) FROM privid.history_log o
+   WHERE o.camera = h.camera AND o.details ? 'owner' AND o.id > h.id ORDER BY o.id LIMIT 1),
+  privid.readers_of(h.camera, h.event, h.details), '{}')
+  WHERE h.camera IS NOT NULL;
+ALTER TABLE privid.history_log ENABLE TRIGGER refuse_rewriting;
+
+CREATE FUNCTION privid.read_history(OUT id bigint, OUT chain text, OUT at timestamptz, OUT who text, OUT camera text, OUT event text,
+                                    OUT details jsonb, OUT previous text, OUT hash text) RETURNS SETOF record
+  LANGUAGE privid STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+  me text := privid.invoker();
+BEGIN
+  RETURN QUERY
+    SELECT h.id, h.chain, h.at, h.who, h.camera, h.event, h.details, h.previous, h.hash
+    FROM privid.history_log h
+    WHERE h.readers IS NULL OR EXISTS (SELECT FROM unnest(h.readers) r(role) WHERE privid.acts_for(me, r.role))
+       OR (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname::text = me)
+    ORDER BY h.id;
+END
+$$;
+COMMENT ON FUNCTION privid.read_history() IS 'the rows of privid.history for whoever asks';
+
+CREATE VIEW privid.history AS
+  SELECT h.id, h.chain, h.at, h.who, h.camera, h.event, h.details, h.previous, h.hash FROM privid.read_history() h;
+COMMENT ON VIEW privid.history IS 'what was changed of the current role''s cameras, their shares and footage, by whom; all of it for a superuser';
+
+-- Not for analysts: it tells files by their digests, and a digest would tell one video from another.
+REVOKE EXECUTE ON FUNCTION privid.read_history(), privid.readers_of(text, text, jsonb), privid.note_readers() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION privid.read_history() TO privid_owner;
+GRANT SELECT ON privid.history TO privid_owner;
+
+-- ---------------------------------------------------------------------------------------------------------------------
+-- The ledger is written by the engine alone
+-- ---------------------------------------------------------------------------------------------------------------------
+
+-- Rights on tables can be had by membership (pg_write_all_data); the role under which the engine writes cannot, where the library is
+-- preloaded: it lets nobody but a superuser grant it.
+CREATE FUNCTION privid.refuse_others() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+  IF NOT (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user) THEN
+    RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = format('permission denied for table %s', TG_TABLE_NAME),
+      DETAIL = 'Only the engine writes it, whatever rights on the table a role has.';
+  END IF;
+  RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION privid.refuse_others() IS 'trigger that lets nobody but the engine and superusers write';
+REVOKE EXECUTE ON FUNCTION privid.refuse_others() FROM PUBLIC;
+DO $$
+DECLARE
+  kept regclass;
+BEGIN
+  FOREACH kept IN ARRAY '{privid.recordings, privid.recording_files, privid.footage, privid.ledger, privid.ledger_blocks, privid.release_log,
+    privid.release_charges, privid.share_accounts, privid.share_ledger, privid.share_blocks, privid.history_log, privid.history_chains,
+    privid.camera_state, privid.folder_grants, privid.consent_store, privid.mask_store, privid.region_store}'::regclass[] LOOP
+    EXECUTE format('CREATE TRIGGER refuse_others BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON %s FOR EACH STATEMENT '
+                   'WHEN (current_user <> ''privid_engine'') EXECUTE FUNCTION privid.refuse_others()', kept);
+    EXECUTE format('COMMENT ON TRIGGER refuse_others ON %s IS ''written by the engine and by functions of the extension alone''', kept);
+  END LOOP;
+END
+$$;

@@ -38,6 +38,17 @@ DECIDED_BY = {
     "read_quotas": (CALLER, {"public"}),
     "check_uploads": (CALLER, set()),
     "check_tables": (CALLER, set()),
+    "grant_folder": (CALLER, set()),
+    "revoke_folder": (CALLER, set()),
+    "read_folders": (CALLER, {"public"}),
+    "check_source": (CALLER, set()),
+    "consent": (CALLER, {"privid_owner"}),
+    "withdraw_consent": (CALLER, {"privid_owner"}),
+    "read_consents": (CALLER, {"public"}),
+    "carry_account": (NOBODY, set()),
+    "read_shares": (CALLER, {"public"}),
+    "note_readers": (NOBODY, set()),
+    "read_history": (CALLER, {"privid_owner"}),
 }
 
 
@@ -48,7 +59,8 @@ def mallory(pair: Pair) -> Iterator[None]:
         CREATE ROLE {MALLORY} LOGIN IN ROLE privid_analyst, privid_owner;
         CREATE ROLE {DEPUTY} LOGIN IN ROLE owner;
         CREATE SCHEMA {MALLORY} AUTHORIZATION {MALLORY};
-        GRANT USAGE ON SCHEMA {MALLORY} TO PUBLIC""", user="privid")
+        GRANT USAGE ON SCHEMA {MALLORY} TO PUBLIC;
+        SELECT privid.grant_folder('{MALLORY}', '.')""", user="privid")
     lend(pair.stack, "releases", "bigint", "SELECT count(*) FROM privid.releases")
     lend(pair.stack, "failures", "bigint", "SELECT count(*) FROM privid.failures")
     pair.warm("t")
@@ -105,6 +117,7 @@ def test_code_of_another_promises_nothing_of_its_callers_camera(stack: RunningSt
 
 def test_code_of_another_hides_nothing_from_history_though_a_superuser_calls_it(stack: RunningStack) -> None:
     """A superuser's restoring is not written there, because it brings its history along."""
+    stack.run("SELECT privid.consent('event_a', 'mallory')", user="owner")
     stack.run("""CREATE FUNCTION mallory.hide() RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET check_function_bodies = off AS $$ BEGIN
                    CREATE SERVER hidden FOREIGN DATA WRAPPER privid
                      OPTIONS (source 'event_a.mp4', starts '2026-03-01 06:00+00', rho '1s', k '1', epsilon '1000000', quantum '5ms');
@@ -112,7 +125,7 @@ def test_code_of_another_hides_nothing_from_history_though_a_superuser_calls_it(
                    DROP SERVER hidden;
                  END $$""", user=MALLORY)
     stack.run("SELECT mallory.hide()", user="privid")
-    assert stack.run("SELECT who, event FROM privid.history WHERE camera = 'hidden' AND chain = 'owners' ORDER BY id", user="owner") == [
+    assert stack.run("SELECT who, event FROM privid.history WHERE camera = 'hidden' AND chain = 'owners' ORDER BY id", user=MALLORY) == [
         (MALLORY, "created"), (MALLORY, "share granted"), (MALLORY, "dropped")]
 
 

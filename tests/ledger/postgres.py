@@ -67,6 +67,7 @@ class Server:
             for name, group in (("olga", "privid_owner"), ("oscar", "privid_owner"), ("ana", "privid_analyst"), ("ben", "privid_analyst")):
                 conn.execute(sql.SQL("CREATE ROLE {} LOGIN IN ROLE {}").format(sql.Identifier(name), sql.Identifier(group)))
             conn.execute("CREATE ROLE nobody LOGIN")
+            conn.execute("SELECT privid.grant_folder('privid_owner', '.')")
 
     def _place_extension(self) -> None:
         """The script and control file as they are; the library is another room's, so one that has its symbols stands in."""
@@ -124,7 +125,8 @@ class Database:
             for (name,) in servers:
                 conn.execute(sql.SQL("DROP SERVER {} CASCADE").format(sql.Identifier(name)))
             conn.execute("SET session_replication_role = replica")  # history refuses to be emptied
-            conn.execute("""TRUNCATE privid.history, privid.ledger_blocks, privid.camera_state, privid.share_grants, privid.share_accounts,
+            conn.execute("""TRUNCATE privid.history_log, privid.consent_store,
+                            privid.ledger_blocks, privid.camera_state, privid.share_grants, privid.share_accounts,
                             privid.share_ledger, privid.share_blocks, privid.mask_store, privid.region_store,
                             privid.recordings, privid.recording_files, privid.footage, privid.ledger, privid.release_log,
                             privid.release_charges, privid.executable_store, privid.program_failures RESTART IDENTITY CASCADE""")

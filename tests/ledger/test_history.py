@@ -68,14 +68,15 @@ def test_the_engine_does_not_wait_for_an_owners_open_transaction(database: Datab
 
 @pytest.mark.parametrize("user", ["ana", "olga", "privid_engine"])
 @pytest.mark.parametrize("statement", [
-    "UPDATE privid.history SET who = 'nobody'", "DELETE FROM privid.history", "TRUNCATE privid.history",
-    "INSERT INTO privid.history (chain, who, event, details, previous, hash) VALUES ('owners', 'x', 'x', '{}', '', '')"])
+    "UPDATE privid.history_log SET who = 'nobody'", "DELETE FROM privid.history_log", "TRUNCATE privid.history_log",
+    "INSERT INTO privid.history_log (chain, who, event, details, previous, hash) VALUES ('owners', 'x', 'x', '{}', '', '')"])
 def test_nobody_can_write_to_history_directly(database: Database, user: str, statement: str) -> None:
     with pytest.raises(errors.InsufficientPrivilege):
         database.rows(statement, user=user)
 
 
-@pytest.mark.parametrize("statement", ["UPDATE privid.history SET who = 'nobody'", "DELETE FROM privid.history", "TRUNCATE privid.history"])
+@pytest.mark.parametrize("statement", ["UPDATE privid.history_log SET who = 'nobody'", "DELETE FROM privid.history_log",
+                                       "TRUNCATE privid.history_log"])
 def test_even_a_superuser_does_not_change_history_by_accident(database: Database, statement: str) -> None:
     with pytest.raises(errors.InsufficientPrivilege, match="cannot be changed"):
         database.rows(statement)
@@ -90,11 +91,11 @@ def test_people_cannot_write_entries_through_the_functions(database: Database) -
 
 
 @pytest.mark.parametrize(("tampering", "found"), [
-    ("UPDATE privid.history SET who = 'somebody' WHERE id = 2", [("owners", 2, "entry was changed")]),
-    ("UPDATE privid.history SET details = '{}' WHERE id = 3", [("owners", 3, "entry was changed")]),
-    ("UPDATE privid.history SET at = at - interval '1 microsecond' WHERE id = 1", [("owners", 1, "entry was changed")]),
-    ("DELETE FROM privid.history WHERE id = 2", [("owners", 3, "entry before it is missing or was changed")]),
-    ("DELETE FROM privid.history WHERE id = 1", [("owners", 2, "entry before it is missing or was changed")])])
+    ("UPDATE privid.history_log SET who = 'somebody' WHERE id = 2", [("owners", 2, "entry was changed")]),
+    ("UPDATE privid.history_log SET details = '{}' WHERE id = 3", [("owners", 3, "entry was changed")]),
+    ("UPDATE privid.history_log SET at = at - interval '1 microsecond' WHERE id = 1", [("owners", 1, "entry was changed")]),
+    ("DELETE FROM privid.history_log WHERE id = 2", [("owners", 3, "entry before it is missing or was changed")]),
+    ("DELETE FROM privid.history_log WHERE id = 1", [("owners", 2, "entry before it is missing or was changed")])])
 def test_a_changed_or_missing_entry_is_found(database: Database, tampering: str, found: list[tuple[Any, ...]]) -> None:
     database.create_server(camera())
     for epsilon in (2, 3, 4):

@@ -80,8 +80,10 @@ def test_a_share_of_ones_own_counts_in_place_of_the_teams(database: Database) ->
     charge(database, "ana", QUARTER)
     with pytest.raises(BudgetExhausted, match='share of role "ana"'):
         charge(database, "ana", QUARTER)
-    assert database.rows("SELECT role, epsilon, spent, remaining FROM privid.shares ORDER BY role", user="nobody") == [
-        ("ana", QUARTER, QUARTER, 0), ("team", Fraction(3, 4), 0, Fraction(3, 4))]
+    shown = "SELECT role, epsilon, spent, remaining FROM privid.shares ORDER BY role"
+    both = [("ana", QUARTER, QUARTER, 0), ("team", Fraction(3, 4), 0, Fraction(3, 4))]
+    assert database.rows(shown, user="ana") == database.rows(shown, user="olga") == both
+    assert database.rows(shown, user="oscar") == database.rows(shown, user="nobody") == []
 
 
 def test_a_share_for_the_public_is_for_all_together(database: Database) -> None:

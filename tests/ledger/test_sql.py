@@ -212,10 +212,11 @@ def test_the_budget_follows_an_altered_policy_and_a_shifted_camera(database: Dat
     assert [row for row in shown if row[0] == "tail"] == [("tail", "[0,50)", "1"), ("tail", "[50,60)", "0.5"), ("tail", "[60,100)", "1")]
 
 
-def test_cameras_are_shown_to_everybody_also_before_their_footage_was_seen(database: Database) -> None:
+def test_cameras_are_shown_to_everybody_also_before_their_footage_was_seen_and_sources_to_their_owner(database: Database) -> None:
     database.create_server(camera(r=490, k=2, epsilon="1.5"))
-    assert database.rows("SELECT camera, owner, source, rho, k, epsilon, frames FROM privid.cameras", user="nobody") == [
-        ("campus", "olga", "x.mp4", timedelta(seconds=49), 2, Fraction(3, 2), None)]
+    for user, source in (("nobody", None), ("oscar", None), ("olga", "x.mp4"), ("postgres", "x.mp4")):
+        assert database.rows("SELECT camera, owner, source, rho, k, epsilon, frames FROM privid.cameras", user=user) == [
+            ("campus", "olga", source, timedelta(seconds=49), 2, Fraction(3, 2), None)]
     database.ledger.register(camera(r=490, k=2, epsilon="1.5"))
     assert database.rows("SELECT starts, ends, fps, frames, width, height FROM privid.cameras", user="ana") == [
         (STARTS, STARTS + timedelta(seconds=10), 10, 100, 64, 48)]

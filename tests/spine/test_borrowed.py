@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import psycopg
 import pytest
 
-from tests.conftest import RunningStack
+from tests.conftest import RunningStack, write_video
 
 SHAPES = '{"((0,0),(64,0),(64,10),(0,10))"}'
 
@@ -31,7 +31,7 @@ CREATE INDEX ON {role}.rows ({role}.trap(x)); RESET ROLE
 @pytest.fixture
 def mallory(stack: RunningStack) -> Iterator[str]:
     """Another owner of cameras."""
-    stack.run("CREATE ROLE mallory LOGIN IN ROLE privid_owner", user="privid")
+    stack.run("CREATE ROLE mallory LOGIN IN ROLE privid_owner; SELECT privid.grant_folder('mallory', '.')", user="privid")
     yield "mallory"
     stack.run("DROP OWNED BY mallory CASCADE; DROP ROLE mallory", user="privid")
 
@@ -53,11 +53,12 @@ def test_an_owner_puts_no_mask_on_a_camera_of_another(stack: RunningStack, mallo
 
 def test_a_policy_that_an_owners_own_index_changes_is_in_history(stack: RunningStack, mallory: str, unique: Callable[[str], str]) -> None:
     name = unique("noted")
-    stack.camera(name, "levels.mp4", rho="1s")
+    write_video(stack.videos / f"{name}.mp4", [7] * 20)  # its account goes along with the camera
+    stack.camera(name, f"{name}.mp4", rho="1s")
     stack.run(f"ALTER SERVER {name} OWNER TO {mallory}", user="privid")
     stack.run(f"GRANT USAGE ON FOREIGN DATA WRAPPER privid TO {mallory}", user="privid")
     assert spring(stack, mallory, f"SET LOCAL check_function_bodies = off; ALTER SERVER {name} OPTIONS (SET epsilon '7')") == {"done"}
-    entries = stack.run("SELECT event, details->'epsilon'->>'to' FROM privid.history WHERE camera = %s", name, user="owner")
+    entries = stack.run("SELECT event, details->'epsilon'->>'to' FROM privid.history WHERE camera = %s", name, user=mallory)
     assert ("altered", "7") in entries
 
 
