@@ -51,7 +51,9 @@ class City:
         self.roles = {viewer: names.get(viewer, f"looks_{viewer.replace(' ', '_')}") for viewer in VIEWERS}
         for viewer, how in VIEWERS.items():
             stack.run(f"CREATE ROLE {self.roles[viewer]} {how}", user="privid")
-        source = f"{names['source']}.mp4"
+        source = f"{names['source']}/{names['source']}.mp4"
+        (stack.videos / names["source"]).mkdir()
+        stack.run("SELECT privid.grant_folder('southernowner', 'southernsource')", user="privid")
         write_video(stack.videos / source, LEVELS[:40])
         with stack.connect(names["owner"]) as owner:
             owner.execute(sql.SQL("CREATE SERVER {} FOREIGN DATA WRAPPER privid OPTIONS (source {}, starts '2026-03-01 06:00+00', "

@@ -60,11 +60,13 @@ def _with_rights(stack: RunningStack) -> list[str]:
     rows = stack.run("""
         SELECT p.oid::regprocedure::text, coalesce(obj_description(p.oid, 'pg_proc'), ''),
                ARRAY(SELECT DISTINCT CASE a.grantee WHEN 0 THEN 'everybody' ELSE a.grantee::regrole::text END
-                     FROM aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a WHERE a.grantee <> p.proowner ORDER BY 1)
+                     FROM aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a WHERE a.grantee <> p.proowner ORDER BY 1),
+               p.prorettype IN ('trigger'::regtype, 'event_trigger'::regtype)
         FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
         WHERE p.pronamespace = 'privid'::regnamespace AND (p.prosecdef OR l.lanname = 'privid')
         ORDER BY p.oid::regprocedure::text COLLATE "C" """, user="privid")
-    return [f"| `{name}` | {', '.join(callers) or 'PostgreSQL alone, where it fires'} | {comment} |" for name, comment, callers in rows]
+    return [f"| `{name}` | {', '.join(callers) or ('PostgreSQL alone, where it fires' if fires else 'superusers')} | {comment} |"
+            for name, comment, callers, fires in rows]
 
 
 if __name__ == "__main__":

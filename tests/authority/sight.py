@@ -22,7 +22,7 @@ _TYPED = {
     "text": "''", "bytea": "''", "numeric": "1", "integer": "1", "bigint": "1", "double precision": "1", "boolean": "false",
     "interval": "'1 s'", "jsonb": "'[]'", "polygon[]": "'{}'", "polygon": "'((0,0),(1,0),(1,1))'",
     "timestamp with time zone": "'2026-03-01'", "anycompatible": "1", "anycompatiblearray": "'{1}'::int[]", "text[]": "'{}'", "oid": "0",
-    "anyenum": "NULL::privid.no_such", "privid.history": "NULL",
+    "anyenum": "NULL::privid.no_such", "privid.history_log": "NULL",
 }
 
 
