@@ -188,6 +188,8 @@ class _Reader:
         args = self.exprs(body["args"], depth)
         if not args and not _bool(body["star"]):
             raise _unreadable("an aggregate has no argument", body.get("loc", -1))
+        if _bool(body["star"]) and (args or _bool(body["distinct"])):
+            raise _unreadable("an aggregate of * has arguments", body.get("loc", -1))
         return Aggregate(name=identity(_text(body["name"])), args=args, star=_bool(body["star"]),
                          distinct=_bool(body["distinct"]), filter=self.maybe(body["filter"], depth), type=_text(body["type"]),
                          loc=_int(body.get("loc", -1)))

@@ -195,6 +195,8 @@ def make_columns(table: dict[str, Any], name: str) -> tuple[Column, ...]:
         raise InvalidValue(f'foreign table "{name}" has {len(given)} columns, but the limit is {MAX_COLUMNS}',
                            hint="Let the program write several values as one text, or make a table for each part of them.")
     columns = tuple(sorted((_column(column, name) for column in given), key=lambda column: column.attno))
+    if len({column.attno for column in columns}) < len(columns):
+        raise Malformed("columns with the same number")
     check_sizes(columns, name)
     return columns
 
