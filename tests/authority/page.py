@@ -34,8 +34,8 @@ the extension, and name its things wherever they can:
 | monitor, reader | members of PostgreSQL's `pg_monitor` and `pg_read_all_data` |
 
 A cell says what of the city is named in what one gets, and which tables one has changed. What is not in the table shows nothing to anybody
-and changes nothing. PostgreSQL's own catalog (`pg_foreign_server`, `pg_foreign_table`) shows options, those with paths too, to everybody
-who may connect, as it does for every wrapper.
+and changes nothing. PostgreSQL's own `pg_foreign_table` shows the options of tables to everybody who may connect, as it does for every
+wrapper; those of servers, with their paths, are hidden.
 """
 
 _RIGHTS = """## Functions with rights of their own
