@@ -92,12 +92,12 @@ def test_a_preview_does_not_alter_the_camera_of_the_owner_who_asks_for_it(stack:
     camera = unique("afford")
     stack.camera(camera, "levels.mp4", epsilon="1")
     options = "SELECT srvoptions FROM pg_foreign_server WHERE srvname = %s"
-    before = stack.run(options, camera)
+    before = stack.run(options, camera, user="privid")
     for text in (f"SELECT 1 AS x$a$; ALTER SERVER {camera} OPTIONS (SET epsilon '99'); SELECT 1 AS y$a$",
                  f"SELECT 1 --\r; ALTER SERVER {camera} OPTIONS (SET epsilon '99')"):
         with stack.connect("owner") as connection:
             afford(connection, text)
-        assert stack.run(options, camera) == before
+        assert stack.run(options, camera, user="privid") == before
 
 
 def test_a_preview_starts_no_program_for_a_superuser(stack: Any, unique: Callable[[str], str]) -> None:

@@ -33,6 +33,8 @@ EXCEPTIONS = {
     "language/run.py::run": "a SELECT that sqlglot wrote anew from its tree; PostgreSQL takes it as one prepared statement and no more",
     "cli/restore.py::_do": _RESTORED,
     "cli/restore_rows.py::insert_rows.insert": _RESTORED,
+    "cli/postgres.py::_quoted": "a value in PostgreSQL's settings file, which is no SQL",
+    "cli/postgres.py::Postgres.configure": "a path in PostgreSQL's settings file, which is no SQL",
     "cli/demo.py::_play": "shown as it is typed into psql, and made of constants and a number",
     "engine/chunks.py::ChunkCache._find": "SQLite has no arrays: as many question marks as there are keys",
     "engine/definitions.py::_default": _TOLD,

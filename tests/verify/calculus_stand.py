@@ -26,6 +26,7 @@ from psycopg import sql
 import privid
 from privid import calculus
 from privid.cli.bootstrap import bootstrap
+from privid.cli.closing import close_to_others
 from privid.cli.layout import Layout
 from privid.cli.library import copy_into
 from privid.cli.postgres import Postgres
@@ -279,6 +280,7 @@ def own_postgres() -> Iterator[Layout]:
         os.chmod(folder, 0o755)  # noqa: PTH101 (the user that PostgreSQL steps down to must get in)
         layout = Layout(Path(folder) / "stack")
         layout.create(None)
+        close_to_others(layout)
         postgres = Postgres(layout)
         postgres.create()
         postgres.configure(copy_into(layout.lib, postgres.build))
