@@ -156,12 +156,19 @@ class Gate:
             self._running = None
 
 
+def _low(descriptor: int) -> int:
+    """Its number is that of a process that has thousands; select takes none above 1,023."""
+    low = os.dup(descriptor)
+    os.close(descriptor)
+    return low
+
+
 def main(arguments: list[str]) -> None:
     """Usage: gate CORES ELSEWHERE GROUPS LITTLE HAND... (cores as numbers with commas between them; hands as descriptors; GROUPS is what
     the paths of all groups of the lane begin with: what is left in them when the lane ends without a word is killed; LITTLE is what makes
     one weigh little)."""
     cores, elsewhere = (frozenset(int(core) for core in text.split(",") if core) for text in arguments[:2])
-    hands = [socket.socket(fileno=int(text)) for text in arguments[4:]]
+    hands = [socket.socket(fileno=_low(int(text))) for text in arguments[4:]]
     if cores:
         os.sched_setaffinity(0, cores)
     with contextlib.suppress(OSError):

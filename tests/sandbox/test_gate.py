@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import signal
 import threading
@@ -109,3 +110,17 @@ def test_nothing_outlives_an_engine_that_is_killed_while_it_sets_sandboxes_up(ga
             assert time.monotonic() < deadline, left
             time.sleep(0.02)
         shutil.rmtree(gated.scratch / "lane-7")
+
+
+def test_a_lane_of_a_process_with_thousands_of_descriptors_has_a_gate(make_trial: Callable[..., Trial]) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(4096, soft), hard))
+    many = [os.open("/dev/null", os.O_RDONLY) for _ in range(1500)]
+    try:
+        trial = make_trial(9)
+        program = prepared(trial, TELLS)
+        begin = time.monotonic() + 1
+        assert Lane.run(trial.lane, program, trial.chunk, begin, begin + 2).outcome is Outcome.OK
+    finally:
+        for fd in many:
+            os.close(fd)
