@@ -166,7 +166,7 @@ def test_functions_in_the_callers_path_do_not_stand_in_for_those_that_a_preview_
 def test_a_function_that_reads_a_camera_while_it_is_planned_is_not_charged_by_a_preview(
         stack: Any, markers: Connection, unique: Callable[[str], str]) -> None:
     camera = unique("afford")
-    stack.camera(camera, "levels.mp4", rho="1s", epsilon="1", quantum="20ms")
+    stack.camera(camera, "levels.mp4", rho="1s", epsilon="100000", quantum="20ms")
     stack.executable("level")
     stack.table(camera, camera, "level")
     markers.execute(sql.SQL("""CREATE FUNCTION people() RETURNS bigint LANGUAGE plpgsql IMMUTABLE AS
