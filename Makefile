@@ -17,7 +17,7 @@ setup: runtime
 demo: setup
 	@$(PYTHON) -m privid.cli.demo
 
-# two at a time: much of a test is waiting for slots of the timetable, but a third stack would make the rooms of two late
+# two at a time: much of a test is waiting for slots of the timetable, but what keeps a core busy in more stacks would starve the others
 test: lint
 	@$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 

@@ -92,7 +92,7 @@ def build(select: Select, context: Context) -> Release:
                      hint="Write SELECT key ... GROUP BY key ORDER BY count(*) DESC LIMIT 1.")
     walker = _Walker(context)
     item = walker.level(select)
-    inline = Inliner(item.env)
+    inline = Inliner(item.env, walker.context.expressions)
     source = item.source
     relation = finish(source, context)
     scope = Scope.of(relation, context.probes)
@@ -143,7 +143,7 @@ class _Walker:
         item = self.sources(select.sources)
         if isinstance(item, _Public):
             raise _nothing_private(item.public)
-        inline = Inliner(item.env)
+        inline = Inliner(item.env, self.context.expressions)
         return _Private(item.source.where(*conjuncts(inline.maybe(select.where))), item.env)
 
     def query(self, query: Query) -> Source:
@@ -151,14 +151,14 @@ class _Walker:
         if isinstance(query, SetOperation):
             return self.limited(query, self.set_operation(query), [[o.by, o.desc, o.nulls_first] for o in query.order])
         item = self.level(query)
-        inline = Inliner(item.env)
+        inline = Inliner(item.env, self.context.expressions)
         source = item.source
         if query.grouped:
             keys = tuple(inline(g.expr) for g in query.group)
             aggs = tuple(self.aggregate(a, inline) for a in query.aggs)
             groups = tuple(column(i, k, g.name) for i, (k, g) in enumerate(zip(keys, query.group, strict=True), 1))
             results = tuple(Col(type=a.type, rel=0, col=len(keys) + j, name=_label(a)) for j, a in enumerate(aggs, 1))
-            inline = Inliner({}, groups, results)
+            inline = Inliner({}, self.context.expressions, groups, results)
             source = Source(Grouped(source, keys, aggs), {}, conjuncts(inline.maybe(query.having)))
         columns = {i: inline(t.expr) for i, t in enumerate(query.targets, 1)}
         computed = tuple(Target(t.name, columns[i]) for i, t in enumerate(query.targets, 1) if not isinstance(columns[i], Col))
@@ -172,6 +172,9 @@ class _Walker:
 
     def aggregate(self, agg: Aggregate, inline: Inliner) -> Aggregate:
         return replace(agg, args=tuple(map(inline, agg.args)), filter=inline.maybe(agg.filter))
+
+    def inlined(self, on: Expr | None, env: Env) -> Expr | None:
+        return Inliner(env, self.context.expressions).maybe(on)
 
     def distinct(self, source: Source) -> Source:
         parts = source.base.parts if isinstance(source.base, United) else ()
@@ -253,7 +256,7 @@ class _Walker:
         for other in found[1:]:
             together = self.join(together, other, JoinKind.INNER, None, loc)
         if conditions and isinstance(together, _Private):
-            inline = Inliner(together.env)
+            inline = Inliner(together.env, self.context.expressions)
             wanted = [part for on in conditions for part in conjuncts(inline(on))]
             together = _Private(together.source.where(*wanted), together.env)
         return together
@@ -301,17 +304,17 @@ class _Walker:
                 raise _full(left.public, loc)
             side, own = _side(right, len(left.public.columns))
             env = {**_public_env(left.public, 0), **own}
-            return _Private(Source(ListedRows(left.public, side, conjuncts(Inliner(env).maybe(on)), loc), _visible(env)), env)
+            return _Private(Source(ListedRows(left.public, side, conjuncts(self.inlined(on, env)), loc), _visible(env)), env)
         assert isinstance(left, _Private)
         side, own = _side(left, 0)
         if isinstance(right, _Public):
             if kind is JoinKind.FULL:
                 raise _full(right.public, loc)
             env = {**own, **_public_env(right.public, len(side.columns))}
-            return _Private(Source(LookedUp(side, right.public, kind, conjuncts(Inliner(env).maybe(on)), loc), _visible(env)), env)
+            return _Private(Source(LookedUp(side, right.public, kind, conjuncts(self.inlined(on, env)), loc), _visible(env)), env)
         second, others = _side(right, len(side.columns))
         env = {**own, **others}
-        return _Private(Source(JoinedRows(side, second, kind, conjuncts(Inliner(env).maybe(on)), loc), _visible(env)), env)
+        return _Private(Source(JoinedRows(side, second, kind, conjuncts(self.inlined(on, env)), loc), _visible(env)), env)
 
 
 def _joins(one: SetOperation, outer: SetOperation) -> bool:

@@ -26,6 +26,7 @@ from .nothing import has_rows_of_nothing
 from .rules import argmax, laplace, quantile, share_epsilon
 from .sources import Context
 from .tree import Expr, Select
+from .weight import Keys, of_key
 
 __all__ = ["analyse"]
 
@@ -39,7 +40,7 @@ def analyse(select: Select, settings: Mapping[str, str], tables: Sequence[Table]
     release = build(alike_below(select), context)
     of_nothing = has_rows_of_nothing(select)
     cells = groups(release, evaluate, of_nothing)
-    drafts = [draft(agg, release, cells, evaluate) for agg in release.aggs]
+    drafts = _drafts(release, cells, evaluate)
     _probe(context, release.relation.leaves, evaluate)
     cameras = release.relation.cameras
     columns: list[Collected] = []
@@ -66,6 +67,16 @@ def analyse(select: Select, settings: Mapping[str, str], tables: Sequence[Table]
         argmax=release.argmax.of if release.argmax is not None else None, costs=costs,
         linear=release.relation.linear and all(one.linear for one in drafts) and _alike(release.relation.leaves),
         of_nothing=of_nothing)
+
+
+def _drafts(release: Release, cells: Cells, evaluate: Evaluate) -> list[Draft]:
+    """One for each aggregate; those whose values are public have one for every group, which are weighed with each other."""
+    found, size = [], 0
+    for agg in release.aggs:
+        found.append(draft(agg, release, cells, evaluate))
+        size += of_key(found[-1].public or ())
+        Keys(agg.loc).check(len(cells.keys), size)
+    return found
 
 
 def _choose(release: Release, drafts: Sequence[Draft], places: Sequence[tuple[int, ...]], cells: Cells,

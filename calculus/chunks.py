@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from privid.model import Evaluate, Key, Run, SetWise, Span, Table, TableUse
 
-from .deparse import deparse
+from .deparse import deparse_all
 from .solve import solve
 from .tree import Col, Expr, walk
+from .weight import Keys
 
 __all__ = ["runs", "spans_of"]
 
@@ -27,7 +28,7 @@ def runs(expressions: Sequence[Expr], use: TableUse, evaluate: Evaluate) -> Iter
     # what does not look at the region is the same in all of them
     asked = names if len(names) > 1 and any(_is_region(node) for e in expressions for node in walk(e)) else names[:1]
     solved = solve(expressions, table, use.chunks, asked, evaluate) if isinstance(evaluate, SetWise) else None
-    sql = [deparse(e) for e in expressions]
+    sql = deparse_all(expressions)
     if solved is not None:
         for lo, hi, keys in solved:
             yield from _placed(use, lo, hi, keys * (len(names) // len(keys)))
@@ -36,7 +37,8 @@ def runs(expressions: Sequence[Expr], use: TableUse, evaluate: Evaluate) -> Iter
             yield from _placed(use, lo, hi, [key] * len(names))
     else:
         # one region after the other: each of them holds a session while it is read
-        by_region = [[(lo, hi, region, key) for lo, hi, key in _evaluated(sql, table, spans, names[region], evaluate)]
+        known = Keys(expressions[0].loc, most=None)
+        by_region = [[(lo, hi, region, known.one(key)) for lo, hi, key in _evaluated(sql, table, spans, names[region], evaluate)]
                      for region, spans in enumerate(use.by_region)]
         yield from heapq.merge(*by_region, key=lambda run: (run[0], run[2]))
 

@@ -37,8 +37,10 @@ from .tree import (
     position,
 )
 from .twins import SCHEMA, TWINS
+from .weight import check_written, utf8
 
-__all__ = ["COLLATED", "COLLATION", "TYPES", "Sql", "Writer", "collated", "deparse", "deparse_numbered", "literal"]
+__all__ = ["COLLATED", "COLLATION", "TYPES", "Sql", "Writer", "collated", "deparse", "deparse_all", "deparse_numbered",
+           "literal"]
 
 #: types of PostgreSQL itself, by their name in a request; all of them can be compared and sorted
 TYPES = {"boolean": "bool", **{t: t for t in (
@@ -59,6 +61,13 @@ class Sql(NamedTuple):
     #: expressions that are evaluated for it, each as often as it is written; a column of a subquery
     #: counts as what it stands for
     steps: int = 1
+    #: bytes beyond the characters of the text: of letters, and of what columns of subqueries stand for,
+    #: because PostgreSQL puts it in their place
+    more: int = 0
+
+    @property
+    def size(self) -> int:
+        return len(self.text) + self.more
 
 
 class Writer:
@@ -121,6 +130,7 @@ class Writer:
                          detail=f"One of its expressions has more than {MAX_NODES} parts.",
                          hint="Write it with fewer nested expressions, or compute the value inside "
                               "the executable.")
+        check_written(found.size, expr.loc)
         return found
 
     def condition(self, expr: Expr) -> Sql:
@@ -133,50 +143,55 @@ class Writer:
             case Col() | GroupRef() | AggRef():
                 self.type_name(expr)
                 found = self._reference(expr)
-                return Sql(collated(found.text, expr.type), found.steps)
+                return Sql(collated(found.text, expr.type), found.steps, found.more)
             case Const():
-                return Sql(collated(f"{self._constant(expr)}::{self.type_name(expr)}", expr.type))
+                constant = self._constant(expr)
+                return Sql(collated(f"{constant}::{self.type_name(expr)}", expr.type), 1, utf8(constant) - len(constant))
             case AnyOf():
                 return self._any_of(expr)
-        args = [self.write(a) for a in expr.args]
+        args, size = [], 0
+        for arg in expr.args:
+            args.append(self.write(arg))
+            size += args[-1].size
+            check_written(size, expr.loc)  # before one text is made of them
         text = [a.text for a in args]
-        steps = 1 + sum(a.steps for a in args)
+        steps, more = 1 + sum(a.steps for a in args), sum(a.more for a in args)
         match expr:
             case Call():
-                return Sql(self._call(expr, text), steps)
+                return Sql(self._call(expr, text), steps, more)
             case DistinctFrom():
                 # the analysed operator is named: IS DISTINCT FROM would look its own up
                 equal = self._apply(expr.fn, expr, text)
                 same = f"({text[0]} IS NULL) AND ({text[1]} IS NULL)"
-                return Sql(f"(NOT COALESCE({equal}, {same}))", 2 * steps + 4)
+                return Sql(f"(NOT COALESCE({equal}, {same}))", 2 * steps + 4, 2 * more)
             case NullIf():
                 # and so would NULLIF
                 self._same(expr, (expr.type,), expr.args[:1])
                 equal, null = self._apply(expr.fn, expr, text), f"NULL::{self.type_name(expr)}"
                 return Sql(f"(CASE WHEN {equal} THEN {null} ELSE {text[0]} END)",
-                           steps + args[0].steps + 2)
+                           steps + args[0].steps + 2, more + args[0].more)
             case Logic(kind="not"):
                 self._same(expr, ("boolean",), expr.args)
-                return Sql(f"(NOT {text[0]})", steps)
+                return Sql(f"(NOT {text[0]})", steps, more)
             case Logic(kind="and" | "or"):
                 self._same(expr, ("boolean",) * len(text), expr.args)
-                return Sql("(" + f" {expr.kind.upper()} ".join(text) + ")", steps)
+                return Sql("(" + f" {expr.kind.upper()} ".join(text) + ")", steps, more)
             case NullTest():
-                return Sql(f"({text[0]} IS {'NOT ' if expr.negated else ''}NULL)", steps)
+                return Sql(f"({text[0]} IS {'NOT ' if expr.negated else ''}NULL)", steps, more)
             case Truth():
                 self._same(expr, ("boolean",), expr.args)
-                return Sql(f"({text[0]} {expr.test.upper()})", steps)
+                return Sql(f"({text[0]} {expr.test.upper()})", steps, more)
             case Case():
                 declared = ("boolean", expr.type) * (len(text) // 2)
                 self._same(expr, (*declared, expr.type), expr.args)
                 whens = " ".join(f"WHEN {condition} THEN {value}" for condition, value
                                  in zip(text[:-1:2], text[1:-1:2], strict=True))
-                return Sql(f"(CASE {whens} ELSE {text[-1]} END)", steps)
+                return Sql(f"(CASE {whens} ELSE {text[-1]} END)", steps, more)
             case Choice(kind="coalesce" | "greatest" | "least"):
                 self._same(expr, (expr.type,) * len(text), expr.args)
-                return Sql(f"{expr.kind.upper()}({', '.join(text)})", steps)
+                return Sql(f"{expr.kind.upper()}({', '.join(text)})", steps, more)
             case Relabel():
-                return Sql(self._relabel(expr, text[0]), steps)
+                return Sql(self._relabel(expr, text[0]), steps, more)
             case _:
                 raise self.no_form(expr, f"an expression of kind {type(expr).__name__}")
 
@@ -197,11 +212,14 @@ class Writer:
         subject, items = expr.args[0], expr.args[1:]
         if not items:
             return Sql("true" if expr.all else "false")
-        listed = []
+        listed, size, letters = [], 0, 0
         for item in items:
             if not isinstance(item, Const) or item.type != items[0].type:
                 raise self.no_form(expr, "a list that is not constant")
-            listed.append(self._constant(item))
+            text = self._constant(item)
+            listed.append(text)
+            size, letters = size + utf8(text), letters + utf8(text) - len(text)
+            check_written(size, expr.loc)
         _, operator, types = names(expr.fn)
         if expr.fn not in FUNCTIONS or not is_operator(expr.fn):
             raise self.no_form(expr, f'"{expr.fn}" of a list')
@@ -209,7 +227,7 @@ class Writer:
         one = self.write(subject)
         array = f"ARRAY[{', '.join(listed)}]::{self.type_name(items[0])}[]"
         compared = f"OPERATOR(pg_catalog.{operator}) {'ALL' if expr.all else 'ANY'} ({array})"
-        return Sql(f"({one.text} {compared})", one.steps + 1 + len(items))
+        return Sql(f"({one.text} {compared})", one.steps + 1 + len(items), one.more + letters)
 
     def _call(self, expr: Call, args: list[str]) -> str:
         twin = self.twin(expr)
@@ -282,6 +300,17 @@ class _Numbered(Writer):
 def deparse(expr: Expr) -> str:
     """SQL for an expression whose columns are chunk and region."""
     return _Trusted().write(expr).text
+
+
+def deparse_all(exprs: Sequence[Expr]) -> list[str]:
+    """The same of several that stand in one statement, four times each: of a chunk and of the one before it, shown and compared."""
+    found, size = [], 0
+    for expr in exprs:
+        sql = _Trusted().write(expr)
+        size += 4 * sql.size
+        check_written(size, expr.loc)
+        found.append(sql.text)
+    return found
 
 
 def deparse_numbered(expr: Expr) -> str:

@@ -15,6 +15,7 @@ from .expressions import columns_of
 from .finite import alternatives
 from .rules import group_cells, group_keys, listing
 from .tree import position
+from .weight import Keys, of_product
 
 __all__ = ["groups"]
 
@@ -28,10 +29,10 @@ def groups(release: Release, evaluate: Evaluate, of_nothing: bool) -> Cells:
                               of_nothing=of_nothing) if trusted else [()]
     lists = _lists(release, [i for i in range(len(release.group)) if i not in trusted], evaluate)
     combinations = prod(len(keys) for _, keys in lists)
-    if len(found) * combinations > group_cells.MAX_KEYS:
-        raise NoRule(f"GROUP BY has no rule for more than {group_cells.MAX_KEYS} groups", position=position(release.group[0].loc),
-                     detail=f"{len(found)} cells with {combinations} keys each would be released, every one of them.",
-                     hint="Declare fewer keys, or group by longer bins.")
+    Keys(release.group[0].loc if release.group else -1).check(
+        len(found) * combinations, of_product([found, *(keys for _, keys in lists)]),
+        f"{len(found)} cells with {combinations} keys each would be released, every one of them.",
+        "Declare fewer keys, or group by longer bins.")
     derivation = row.derivation
     if trusted:
         derivation = step(group_cells.RULE, group_cells.says([release.group[i] for i in trusted], found), row.bound, [derivation])

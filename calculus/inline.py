@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from privid.errors import NoRule
 
 from .reader import MAX_NODES
 from .tree import AggRef, Col, Expr, GroupRef, position
+from .weight import Expressions
 
-__all__ = ["Env", "Inliner"]
+__all__ = ["Env", "Inliner", "Size", "size_of"]
 
 #: nesting of one expression after subqueries have been inlined
 MAX_INLINED_DEPTH = 300
@@ -18,23 +20,32 @@ MAX_INLINED_DEPTH = 300
 Env = Mapping[tuple[int, int], Expr]
 
 
+class Size(NamedTuple):
+    nodes: int
+    depth: int
+    bytes: int
+
+
 class Inliner:
-    def __init__(self, env: Env, groups: tuple[Expr, ...] = (), aggs: tuple[Expr, ...] = ()) -> None:
-        self.env, self.groups, self.aggs = env, groups, aggs
+    """`all`: what all expressions of the statement weigh together; nodes are counted level by level."""
+
+    def __init__(self, env: Env, all: Expressions, groups: tuple[Expr, ...] = (), aggs: tuple[Expr, ...] = ()) -> None:
+        self.env, self.all, self.groups, self.aggs = env, all, groups, aggs
         self.nodes = 0
-        self.sizes: dict[int, tuple[Expr, tuple[int, int]]] = {}
+        self.sizes: dict[int, tuple[Expr, Size]] = {}
 
     def maybe(self, expr: Expr | None) -> Expr | None:
         return None if expr is None else self(expr)
 
     def __call__(self, expr: Expr) -> Expr:
-        nodes, depth = self.measure(expr)
+        nodes, depth, size = self.measure(expr)
         self.nodes += nodes
         # measured before anything is built
         if self.nodes > MAX_NODES or depth > MAX_INLINED_DEPTH:
             raise NoRule("statement is too complex to be analysed", position=position(expr.loc),
                          detail=f"With subqueries inlined its expressions have {self.nodes} parts, nested {depth} deep.",
                          hint="Compute the value inside the executable.")
+        self.all.take(size, expr)
         return self.substitute(expr)
 
     def meaning(self, expr: Expr) -> Expr | None:
@@ -56,14 +67,13 @@ class Inliner:
             case _:
                 return None
 
-    def measure(self, expr: Expr) -> tuple[int, int]:
+    def measure(self, expr: Expr) -> Size:
         known = self.meaning(expr)
         if known is not None:
             if id(known) not in self.sizes:
-                self.sizes[id(known)] = (known, _measure(known))
+                self.sizes[id(known)] = (known, size_of(known))
             return self.sizes[id(known)][1]
-        parts = [self.measure(a) for a in expr.args]
-        return 1 + sum(n for n, _ in parts), 1 + max((d for _, d in parts), default=0)
+        return _of_parts(expr, [self.measure(a) for a in expr.args])
 
     def substitute(self, expr: Expr) -> Expr:
         known = self.meaning(expr)
@@ -73,6 +83,13 @@ class Inliner:
         return replace(expr, args=tuple(map(self.substitute, expr.args))) if expr.args else expr
 
 
-def _measure(expr: Expr) -> tuple[int, int]:
-    parts = [_measure(a) for a in expr.args]
-    return 1 + sum(n for n, _ in parts), 1 + max((d for _, d in parts), default=0)
+def size_of(expr: Expr, columns: Mapping[int, Size] | None = None) -> Size:
+    """Of the whole tree; with `columns`, as if these stood in the place of its columns."""
+    if columns is not None and isinstance(expr, Col):
+        return columns[expr.col]
+    return _of_parts(expr, [size_of(a, columns) for a in expr.args])
+
+
+def _of_parts(expr: Expr, parts: Sequence[Size]) -> Size:
+    return Size(1 + sum(part.nodes for part in parts), 1 + max((part.depth for part in parts), default=0),
+                Expressions.of_node(expr) + sum(part.bytes for part in parts))

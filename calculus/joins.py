@@ -18,7 +18,7 @@ from .facts import WHOLE
 from .functions import names
 from .rules import join, listing, lookup
 from .sources import Context, Source, apply, side
-from .tree import Call, Col, Expr, FromPublic, JoinKind, NullTest, Target, bare, position
+from .tree import Call, Col, Expr, FromPublic, JoinKind, Logic, NullTest, Target, bare, position
 
 __all__ = ["JoinedRows", "ListedRows", "LookedUp", "Side"]
 
@@ -32,7 +32,7 @@ class Side:
 
     def certify(self, conditions: Sequence[Expr], offset: int, context: Context) -> AnyRelation:
         below = {offset + number: expr for number, expr in enumerate(self.columns, 1)}
-        return side(self.source.where(*(substitute(c, below) for c in conditions)), self.columns, context)
+        return side(self.source.where(*context.below(conditions, below)), self.columns, context)
 
 
 def _equality(condition: Expr) -> tuple[Expr, Expr] | None:
@@ -217,7 +217,7 @@ def _chosen(public: FromPublic, conditions: Sequence[Expr], context: Context) ->
     scope = Scope(lookup.public_facts(public, outer=False))
     for condition in conditions:
         scope.check(condition)
-    written = " AND ".join(map(deparse_numbered, conditions))
+    written = deparse_numbered(conditions[0] if len(conditions) == 1 else Logic(type="boolean", kind="and", args=tuple(conditions)))
     return replace(public, rows=tuple(context.public.matching(lookup.types_of(public), public.rows, written)))
 
 

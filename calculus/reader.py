@@ -46,11 +46,14 @@ from .tree import (
     Truth,
     position,
 )
+from .zones import check_zones
 
 __all__ = ["MAX_DEPTH", "MAX_LITERAL", "MAX_NODES", "MAX_ROW", "parse_select"]
 
 #: nesting that no person writes; a deeper tree would only exhaust the reader's stack
 MAX_DEPTH = 150
+#: items of one FROM, each of which is joined to those before it
+MAX_ITEMS = 50
 #: expressions in one request
 MAX_NODES = 100_000
 #: of a number that comes with a public row; sums of larger ones could overflow
@@ -74,6 +77,7 @@ class _Reader:
 
     def __init__(self) -> None:
         self.nodes = 0
+        self.zones: set[str | None] = set()
 
     def fields(self, value: Any, required: tuple[str, ...], optional: tuple[str, ...] = ()) -> dict[str, Any]:
         """An object with exactly these keys."""
@@ -91,6 +95,10 @@ class _Reader:
         self.deeper(depth, -1)
         body = self.fields(value, ("from", "where"), ("group", "aggs", "targets", "distinct", "limit", "offset", "having", "grouped",
                                                       "argmax", "order"))
+        if len(_list(body["from"])) > MAX_ITEMS:
+            raise NoRule(f"a FROM of {len(body['from'])} items is too complex to be analysed",
+                         detail=f"At most {MAX_ITEMS} are, in one level of the statement.",
+                         hint="Join some of them in a subquery, or put public rows into one table.")
         return Select(
             order=tuple(self.order(item, depth) for item in _list(body.get("order"))),
             having=self.maybe(body.get("having"), depth),
@@ -242,7 +250,9 @@ class _Reader:
 
     def call(self, value: Any, depth: int, loc: int) -> Expr:
         body = self.fields(value, ("e", "type", "fn", "args"), ("op", "loc"))
-        return Call(type=_text(body["type"]), fn=identity(_text(body["fn"])), args=self.exprs(body["args"], depth), loc=loc)
+        found = Call(type=_text(body["type"]), fn=identity(_text(body["fn"])), args=self.exprs(body["args"], depth), loc=loc)
+        check_zones(found, self.zones)
+        return found
 
     def any_of(self, value: Any, depth: int, loc: int) -> Expr:
         body = self.fields(value, ("e", "type", "fn", "all", "args"), ("loc",))
@@ -324,8 +334,8 @@ def _listed(below: FromSubquery) -> FromPublic | None:
     match below.select:
         case Select(sources=(FromPublic() as values,), where=None, group=(), aggs=(), distinct=False, limit=None, offset=None,
                     having=None, grouped=False, argmax=None) as level:
-            shown = [target.expr for target in level.targets]
-            if [(e.rel, e.col) for e in shown if isinstance(e, Col)] != [(values.rel, c.number) for c in values.columns]:
+            shown = [(e.rel, e.col) if isinstance(e := target.expr, Col) else None for target in level.targets]
+            if shown != [(values.rel, c.number) for c in values.columns]:
                 return None
             columns = tuple(replace(c, name=target.name) for c, target in zip(values.columns, level.targets, strict=True))
             return replace(values, rel=below.rel, alias=below.alias, columns=columns)

@@ -9,12 +9,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from privid.errors import InvalidValue
+from privid.errors import InvalidValue, NoRule
 from privid.model import Key, SetWise, Span, Table
 
-from .deparse import deparse
+from .deparse import deparse_all
 from .functions import names
 from .tree import AnyOf, Call, Col, Const, DistinctFrom, Expr, walk
+from .weight import Keys
 
 __all__ = ["FEW", "MOST", "Witnesses", "solve", "witnesses"]
 
@@ -24,6 +25,8 @@ FEW = 4_000
 MOST = 50_000
 #: chunks that are looked at together, as long as there are so many
 _AT_ONCE = 3_000
+#: values that are kept while runs are looked for
+_VALUES = 1_000_000
 #: items of a list that are compared one by one
 _ITEMS = 100
 
@@ -142,7 +145,7 @@ def solve(expressions: Sequence[Expr], table: Table, spans: Sequence[Span], regi
     if found is None or sum(hi - lo for lo, hi in spans) <= FEW:
         return None
     # all that the values depend on: the moments of the chunks, the regions, and the expressions, under the settings of one request
-    sql, grid, camera = [deparse(e) for e in expressions], table.grid, table.camera
+    sql, grid, camera = deparse_all(expressions), table.grid, table.camera
     asked = (tuple(sql), camera.starts, camera.footage.fps, grid.first, grid.step, tuple(spans), tuple(regions))
     if asked not in evaluate.solved:
         evaluate.solved[asked] = _solved(found, sql, table, spans, regions, evaluate)
@@ -156,13 +159,16 @@ def _solved(found: Witnesses, sql: Sequence[str], table: Table, spans: Sequence[
     try:
         with evaluate.together():
             steady = evaluate.steady(table, pieces, found.zones) if found.zones else pieces
-            runs = None if steady is None else _changes([deparse(e) for e in found.expressions], table, steady, evaluate)
+            runs = None if steady is None else _changes(deparse_all(list(found.expressions)), table, steady, evaluate)
             if runs is None:
                 return None
             ends = [end for lo, hi in runs for end in (lo, hi - 1)]
-            values = [evaluate.at(sql, table, ends, region) for region in regions]
+            known = Keys(most=None)
+            values = [[known.one(key) for key in evaluate.at(sql, table, ends, region)] for region in regions]
     except InvalidValue:
         return None  # a part that is not always evaluated can raise: whether it does, each chunk tells
+    except NoRule:
+        return None  # too much to be kept: who asks may not want to keep it
     if not all(map(_same_at_both_ends, values)):
         return None  # what the proof excludes
     joined: list[tuple[int, int, list[Key]]] = []
@@ -180,6 +186,8 @@ def _changes(sql: Sequence[str], table: Table, pieces: Sequence[Span], evaluate:
         return None
     doubtful = [(lo, hi - 1) for lo, hi in pieces]
     ends = sorted({end for pair in doubtful for end in pair})
+    if len(ends) * len(sql) > _VALUES:
+        return None
     known = dict(zip(ends, evaluate.at(sql, table, ends), strict=True))
     begins: list[int] = [lo for lo, _ in pieces]
     while doubtful := [(a, b) for a, b in doubtful if known[a] != known[b]]:
@@ -190,6 +198,8 @@ def _changes(sql: Sequence[str], table: Table, pieces: Sequence[Span], evaluate:
         parts = max(2, _AT_ONCE // max(1, len(doubtful)))  # two, when they are many; more, to ask less often
         doubtful = [part for a, b in doubtful for part in pairwise(sorted({a + (b - a) * n // parts for n in range(parts + 1)}))]
         between = sorted({end for pair in doubtful for end in pair if end not in known})
+        if (len(known) + len(between)) * len(sql) > _VALUES:
+            return None
         known.update(zip(between, evaluate.at(sql, table, between), strict=True))
     return list(_spans(sorted(begins), pieces))
 

@@ -17,8 +17,10 @@ from .alike import check_keys
 from .canonical import form_of_aggregate, form_of_conditions, form_of_expr, form_of_scan
 from .certificate import AnyRelation, Certificate, Joined, Listed
 from .expressions import Scope, columns_of, substitute
+from .inline import size_of
 from .rules import base_table, choose_chunks, filter_rows, group_bins, group_rows, having, project, union_all
 from .tree import Aggregate, Col, Expr, Target, position
+from .weight import Expressions
 
 __all__ = ["Base", "Context", "Finished", "Grouped", "Scanned", "Source", "United", "apply", "column", "finish", "materialise", "side"]
 
@@ -33,10 +35,18 @@ class Context:
     leaves: int = 0
     #: trusted parts that must be tried before the charge, by scan
     probes: list[tuple[int, Expr]] = field(default_factory=list)
+    expressions: Expressions = field(default_factory=Expressions)
 
     def leaf(self) -> int:
         self.leaves += 1
         return self.leaves
+
+    def below(self, conditions: Sequence[Expr], columns: Mapping[int, Expr]) -> tuple[Expr, ...]:
+        """Conditions in terms of a relation further down. Each part of a UNION ALL has its own, so that they are weighed as if written."""
+        sizes = {number: size_of(columns[number]) for number in set[int]().union(*map(columns_of, conditions))}
+        for condition in conditions:
+            self.expressions.take(size_of(condition, sizes).bytes, condition)
+        return tuple(substitute(condition, columns) for condition in conditions)
 
 
 class Base(Protocol):
@@ -156,7 +166,7 @@ class United:
         certified = []
         for source, columns in self.parts:
             below = dict(enumerate(columns, 1))
-            pushed = source.where(*(substitute(c, below) for c in conditions))
+            pushed = source.where(*context.below(conditions, below))
             certified.append(materialise(pushed, columns, context))
         found = union_all.certify(certified, ["union all", [c.form for c in certified]])
         return apply((), projected, found, context)
@@ -174,7 +184,7 @@ class Grouped:
         check_keys(self.keys)
         keys = dict(enumerate(self.keys, 1))
         early = [c for c in conditions if self.keys and columns_of(c) and columns_of(c) <= keys.keys()]
-        below = finish(self.source.where(*(substitute(c, keys) for c in early)), context)
+        below = finish(self.source.where(*context.below(early, keys)), context)
         scope = Scope.of(below, context.probes)
         bins = group_bins.applies(self.keys, scope)
         for key in self.keys:

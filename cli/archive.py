@@ -15,12 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from .files import open_regular
 from .terminal import CommandFailed
 
 __all__ = ["DATA", "POST_DATA", "Archive", "Entry", "read_row"]
 
 #: sections, as pg_dump numbers them; what has none is 1, definitions before the rows are 2
 DATA, POST_DATA = 3, 4
+
+#: bytes of a text: rows are not among them
+_LONGEST = 1 << 28
 
 #: the version of the format that PostgreSQL 12 to 15 write
 _FORMAT = (1, 14)
@@ -58,13 +62,15 @@ class Archive:
     def __init__(self, path: Path, pg_restore: Path) -> None:
         self.path = path.absolute()
         self._pg_restore = pg_restore
+        if not self.path.exists():
+            raise CommandFailed(f'file "{path}" does not exist', _CUSTOM_HINT)
+        if self.path.is_dir():
+            raise CommandFailed(f'"{path}" is not a custom-format dump', _CUSTOM_HINT)
         try:
-            with self.path.open("rb") as file:
+            with open_regular(self.path) as file:
                 self.entries = _Contents(file, path).entries()
-        except FileNotFoundError:
-            raise CommandFailed(f'file "{path}" does not exist', _CUSTOM_HINT) from None
-        except IsADirectoryError:
-            raise CommandFailed(f'"{path}" is not a custom-format dump', _CUSTOM_HINT) from None
+        except (ValueError, MemoryError):  # a text where a number should be, and lengths that are none
+            raise CommandFailed(f'dump "{path}" is damaged', _CUSTOM_HINT) from None
 
     def script(self, entries: Iterable[Entry], *, owners: bool) -> bytes:
         """The statements that make these objects, and give them to their owners if so wanted."""
@@ -144,6 +150,7 @@ class _Contents:
 
     def __init__(self, file: IO[bytes], path: Path) -> None:
         self._file, self._path = file, path
+        self._size = os.fstat(file.fileno()).st_size
         magic = file.read(11)
         if magic[:5] != b"PGDMP" or len(magic) < 11 or magic[10] != _CUSTOM:
             raise CommandFailed(f'"{path}" is not a custom-format dump', _CUSTOM_HINT)
@@ -173,6 +180,10 @@ class _Contents:
                      frozenset(depends))
 
     def _bytes(self, count: int) -> bytes:
+        if count > self._size - self._file.tell():
+            raise CommandFailed(f'dump "{self._path}" is cut off', _CUSTOM_HINT)
+        if count > _LONGEST:
+            raise ValueError(count)
         found = self._file.read(count)
         if len(found) < count:
             raise CommandFailed(f'dump "{self._path}" is cut off', _CUSTOM_HINT)

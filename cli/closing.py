@@ -18,7 +18,7 @@ from privid.errors import PrividError
 from privid.sandbox.users import SANDBOX_GID
 
 from .finding import Finding
-from .layout import Layout
+from .layout import Layout, check_videos
 from .terminal import CommandFailed
 
 __all__ = ["close_to_others", "examine_closed"]
@@ -120,6 +120,10 @@ def _paths(layout: Layout) -> Iterator[Finding]:
     try:
         check_path(layout.data)
     except PrividError as error:
+        yield Finding("FAIL", "other users", error.message, error.hint)
+    try:
+        check_videos(layout.videos)
+    except CommandFailed as error:
         yield Finding("FAIL", "other users", error.message, error.hint)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import privid
 from privid.closed import open_file
+from privid.errors import PrividError
+from privid.sockets import remove_socket
 
 from .layout import Layout
 from .processes import PidFile, wait_until
@@ -84,7 +87,8 @@ class Engine:
     def stop(self) -> bool:
         """False when it was not running."""
         stopped = self.pid_file.stop()
-        self.layout.engine_socket.unlink(missing_ok=True)
+        with contextlib.suppress(PrividError, CommandFailed):  # what else is there, in PostgreSQL's directory, is not ours to remove
+            remove_socket(self.layout.engine_socket, {os.geteuid(), self.layout.account.uid})
         return stopped
 
 

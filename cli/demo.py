@@ -24,7 +24,7 @@ from privid.sandbox.capabilities import obstacle
 from .layout import default_data
 from .library import postgres_build
 from .stack import Stack
-from .terminal import CommandFailed, progress
+from .terminal import CommandFailed, harmless_output, progress
 
 __all__ = ["main"]
 
@@ -47,6 +47,7 @@ _QUERY = "SELECT minute(chunk), count(*) FROM passers WHERE kind = 'person' GROU
 _SECONDS = 1.1 / 5
 
 
+@harmless_output()
 def main(given: list[str] | None = None) -> int:
     """The whole show; again it is quick, because the video, the rows of the chunks and the released answer are kept."""
     parser = argparse.ArgumentParser(prog="demo", description="Show a private answer about a street.")

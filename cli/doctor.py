@@ -8,14 +8,21 @@ anything fails.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
 import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import psycopg
 
 import privid
+from privid.accounts import holder
 from privid.errors import PrividError
-from privid.room.description import describe
+from privid.room.description import describe, parent_of
+from privid.room.priority import priority_of
+from privid.room.user import NUMBERS as ROOMS
+from privid.sandbox.users import NUMBERS, SANDBOX_GID
 
 from .closing import examine_closed
 from .finding import Finding
@@ -60,7 +67,7 @@ def _outside(target: Target) -> Iterator[Finding]:
 
 def examine(stack: Stack) -> Iterator[Finding]:
     """All checks; one that cannot be made is a failure, not the end."""
-    checks: list[Callable[[Stack], Iterator[Finding]]] = [_postgres, _library, _account, _sandbox, _disk, _stack, _closed]
+    checks: list[Callable[[Stack], Iterator[Finding]]] = [_postgres, _library, _account, _numbers, _sandbox, _disk, _stack, _closed]
     for check in checks:
         try:
             yield from check(stack)
@@ -98,6 +105,21 @@ def _account(stack: Stack) -> Iterator[Finding]:
                       "by a mount of its own", "Use a data directory whose parents everybody may enter.")
 
 
+def _numbers(stack: Stack) -> Iterator[Finding]:
+    """Those that programs and rooms run as; only root has them to give."""
+    if os.geteuid() != 0:
+        return
+    ranges = f"{SANDBOX_GID} to {NUMBERS[-1]} and {ROOMS[0]} to {ROOMS[-1]}"
+    taken = [(number, whose) for number in (SANDBOX_GID, *NUMBERS, *ROOMS) if (whose := holder(number)) is not None]
+    if not taken:
+        yield Finding("PASS", "numbers", f"no account has any of {ranges}, as which programs and rooms run")
+        return
+    more = f", and {len(taken) - 3} more" if len(taken) > 3 else ""
+    yield Finding("CAUTION", "numbers", "; ".join(f"{number} is of {whose}" for number, whose in taken[:3]) + f"{more}: programs and rooms "
+                  "do not run as these" + (", but lanes share their scratch with that group" if taken[0][0] == SANDBOX_GID else ""),
+                  f"Keep {ranges} free of accounts, groups, containers and services of others: docs/sandbox.md tells what gives them away.")
+
+
 def _sandbox(stack: Stack) -> Iterator[Finding]:
     try:
         from privid.sandbox.capabilities import survey
@@ -124,9 +146,28 @@ def _stack(stack: Stack) -> Iterator[Finding]:
         yield Finding("PASS" if piece.running else "CAUTION", piece.name, piece.detail, "Start it with privid up.")
     room = describe(stack.layout.data)
     if room.remark:
-        yield Finding("CAUTION", "room", room.remark, "Start the stack as root, or keep the machine free of other work.")
+        yield Finding("CAUTION", "room", room.remark, _ALONE)
+    elif room.running:
+        for name in _helpers_that_wait(stack):
+            yield Finding("CAUTION", name, "it runs at ordinary priority: sessions that compute can delay it until a release has no rows",
+                          _ALONE)
     if pieces[0].running:
         yield from _versions(stack)
+
+
+_ALONE = "Start the stack as root, or keep the machine free of other work."
+_HELPERS = (b"privid.engine.evaluator", b"privid.engine.reader")
+
+
+def _helpers_that_wait(stack: Stack) -> Iterator[str]:
+    """Processes of the engine on the way of rows that come after others."""
+    engine = stack.engine.pid()
+    for process in Path("/proc").glob("[0-9]*") if engine is not None else ():
+        with contextlib.suppress(OSError):
+            words = (process / "cmdline").read_bytes().split(b"\0")
+            name = next((word for word in _HELPERS if word in words), None)
+            if name is not None and parent_of(int(process.name)) == engine and priority_of(int(process.name)) >= 0:
+                yield name.rpartition(b".")[2].decode()
 
 
 def _closed(stack: Stack) -> Iterator[Finding]:

@@ -9,22 +9,23 @@ with the options given. An embedded stack (privid up) has an engine already.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import pwd
-import socket
-import struct
 from pathlib import Path
 
 from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 import privid
+from privid.closed import check_path, make_directory
 
-from .layout import Account, Layout
+from .layout import Account, Layout, check_videos
 from .notify import announce
 from .options import dsn_option, shortened, whole_number
 from .outside import readiness
-from .target import Connection, Target, names_a_server, value
+from .reaching import reached
+from .target import Connection, names_a_server, value
 from .terminal import CommandFailed
 from .unit import unit_file, usual_socket
 
@@ -48,7 +49,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
                         help="where to listen, the same as privid.socket in postgresql.conf "
                              f"(default: {usual_socket('DATABASE')})")
     parser.add_argument("--peer", metavar="USER", default=None,
-                        help="operating-system user that the server runs as (default: found out)")
+                        help="operating-system user that the server runs as (default: "
+                             "found out by its Unix socket; over TCP it must be said, and --socket)")
     parser.add_argument("--lanes", metavar="N", type=_lanes, default=None,
                         help="programs that run at the same time (default: one per core but one)")
     parser.add_argument("--cold", action="store_true",
@@ -75,11 +77,12 @@ def run(options: argparse.Namespace) -> int:
     if options.dsn is None and not names_a_server():
         raise _unnamed("Give it with --dsn 'dbname=cameras user=privid_engine', or with PGDATABASE "
                        "and PGUSER.")
-    with Target(None, options.dsn or "").connect() as connection:
+    said = None if options.peer is None else _account(options.peer)
+    with reached(options.dsn or "", said, options.socket) as (connection, whose):
         _check_ready(connection)
-        peer = _peer(options.peer, connection)
-        path = _socket(options.socket, connection)
-        conninfo = _settled(connection)
+        peer = said or _peer(whose)
+        path = _socket(options.socket, connection, known=whose is not None)
+        conninfo = _settled(connection, whose)
     _prepare(data, videos, path, peer)
     for name in [name for name in os.environ if name.startswith("PG")]:
         del os.environ[name]  # conninfo has all of it; what the engine starts shall not see it
@@ -118,31 +121,26 @@ def _check_ready(connection: Connection) -> None:
                             "privid_engine LOGIN and a line in pg_hba.conf.")
 
 
-def _peer(given: str | None, connection: Connection) -> Account:
-    """Whom the server runs as: as said, as the connection's other end, or as its data's owner."""
-    if given is not None:
-        try:
-            number = given.isascii() and given.isdigit() and len(given) <= 10
-            return Account.of(int(given) if number else pwd.getpwnam(given).pw_uid)
-        except (KeyError, OverflowError):
-            raise CommandFailed(f'there is no user "{shortened(given)}"', "Give the user that the server runs "
-                                "as, for example postgres.") from None
-    with socket.socket(fileno=os.dup(connection.pgconn.socket)) as end:
-        if end.family == socket.AF_UNIX:
-            credentials = end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-            return Account.of(struct.unpack("3i", credentials)[1])
-    directory = _setting(connection, "data_directory")
+def _account(given: str) -> Account:
+    """A user by name or by number."""
     try:
-        return Account.of(Path(directory or "/nonexistent").stat().st_uid)
-    except OSError:
-        raise CommandFailed("could not find out which user the server runs as",
-                            "Say it with --peer postgres, or connect by the server's socket: "
-                            "host=/run/postgresql.") from None
+        number = given.isascii() and given.isdigit() and len(given) <= 10
+        return Account.of(int(given) if number else pwd.getpwnam(given).pw_uid)
+    except (KeyError, OverflowError):
+        raise CommandFailed(f'there is no user "{shortened(given)}"', "Give the user that the server runs "
+                            "as, for example postgres.") from None
 
 
-def _socket(given: Path | None, connection: Connection) -> Path:
-    """Where to listen: as said, as the server's setting says to who may read it, or as usual."""
-    wanted = _setting(connection, "privid.socket")
+def _peer(whose: Account | None) -> Account:
+    """Whom the server runs as, where --peer does not say it; PostgreSQL is never root."""
+    if whose is None or whose.uid == 0:
+        raise CommandFailed("could not find out which user the server runs as", "Say it with --peer postgres.")
+    return whose
+
+
+def _socket(given: Path | None, connection: Connection, *, known: bool) -> Path:
+    """Where to listen: as said, as the setting of a known server says to who may read it, or as usual."""
+    wanted = _setting(connection, "privid.socket") if known else None
     if given is None and wanted:
         return Path(wanted)
     path = given.absolute() if given is not None else usual_socket(connection.info.dbname)
@@ -160,10 +158,16 @@ def _setting(connection: Connection, name: str) -> str | None:
         return None
 
 
-def _settled(connection: Connection) -> str:
-    """The connection as it was made, whatever service or variable said so, to make more of it."""
+def _settled(connection: Connection, whose: Account | None) -> str:
+    """The connection as it was made, whatever service or variable said so, to make more of it.
+
+    They are to the same user, also when PostgreSQL was down in between.
+    """
     found = {option.keyword.decode(): option.val.decode() for option in connection.pgconn.info
              if option.val is not None and option.val != option.compiled}
+    if whose is not None:
+        with contextlib.suppress(KeyError):  # a number without a name, as in many containers
+            found["requirepeer"] = pwd.getpwuid(whose.uid).pw_name
     return make_conninfo(**{name: value for name, value in found.items()
                             if name not in ("service", "servicefile")})
 
@@ -179,12 +183,14 @@ def _prepare(data: Path, videos: Path, path: Path, peer: Account) -> None:
     if len(os.fsencode(path)) > _SOCKET_PATH:
         raise CommandFailed(f'the path of the socket is too long: "{path}"',
                             "Choose a shorter one with --socket.")
+    check_videos(videos)
+    check_path(data)
     try:
-        data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_directory(data, 0o700)
         for name in ("cache", "state"):
             (data / name).mkdir(mode=0o700, exist_ok=True)
         if path == usual_socket(path.parent.name):
-            path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            make_directory(path.parent, 0o755)
     except OSError as error:
         raise CommandFailed(f'could not create "{error.filename}": {error.strerror}',
                             "Choose a place that you may write to with --data or --socket, or run "

@@ -16,15 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from privid.closed import check_path, write_file
+from privid.errors import PrividError
 
 from .terminal import CommandFailed
 
-__all__ = ["Account", "Layout", "default_data"]
+__all__ = ["POSTGRES_ACCOUNTS", "Account", "Layout", "check_videos", "default_data"]
 
 #: Linux's limit for the path of a Unix socket, without the closing zero
 _SOCKET_PATH = 107
 #: whom PostgreSQL runs as when the stack is started by root: the first that exists
-_ACCOUNTS = ("privid", "postgres")
+POSTGRES_ACCOUNTS = ("privid", "postgres")
 
 
 def default_data() -> Path:
@@ -53,7 +54,8 @@ class Account:
 
     def reaches(self, directory: Path) -> bool:
         """Whether the user may walk down to a directory; asked of the system itself, which knows every kind of permission."""
-        return subprocess.run(["/usr/bin/test", "-x", str(directory)], cwd="/", check=False, **self.popen()).returncode == 0
+        return subprocess.run(["/usr/bin/test", "-x", str(directory)], cwd="/", check=False, start_new_session=True,
+                              **self.popen()).returncode == 0
 
     @staticmethod
     def of(uid: int) -> Account:
@@ -68,7 +70,7 @@ class Account:
         """Ourselves; for root, which PostgreSQL refuses, somebody with fewer rights."""
         if os.geteuid() != 0:
             return Account.of(os.geteuid())
-        for name in _ACCOUNTS:
+        for name in POSTGRES_ACCOUNTS:
             with contextlib.suppress(KeyError):
                 return Account.of(pwd.getpwnam(name).pw_uid)
         raise CommandFailed("there is no user that PostgreSQL could run as",
@@ -99,6 +101,11 @@ class Layout:
         """A stack is started and stopped by whom it belongs to: root writing into a user's folders would be led astray by links."""
         if self.data.exists() and self.data.stat().st_uid != os.geteuid() and self.exists:
             raise self._foreign()
+
+    def check_paths(self) -> None:
+        """Nobody else leads us astray: neither on the path that was given, nor on the one that it led to when it was looked up."""
+        for path in (self.given, self.data):
+            check_path(path)
 
     def _foreign(self) -> CommandFailed:
         try:
@@ -163,12 +170,13 @@ class Layout:
     def create(self, videos: Path | None) -> None:
         """Makes what is missing; harmless on a stack that exists."""
         _check_name(self.data)
-        check_path(self.given)
+        self.check_paths()
+        check_videos(videos.absolute() if videos is not None else self.videos)
         account = self.account
         try:
             _make_parents(self.data.parent)
             self.data.mkdir(mode=0o700, exist_ok=True)
-            check_path(self.given)  # somebody else may have been first in /tmp
+            self.check_paths()  # somebody else may have been first in /tmp
             for folder in (self.log, self.lib, self.cache, self.state):
                 folder.mkdir(mode=0o700, exist_ok=True)
             if videos is None and not self.remembered().get("videos"):
@@ -204,6 +212,16 @@ class Layout:
                 os.fchown(fd, account.uid, account.gid)
         finally:
             os.close(fd)
+
+
+def check_videos(videos: Path) -> None:
+    """Nobody else exchanges the directory that the engine reads, root's too; who may write in it, its owner decides."""
+    try:
+        check_path(videos, place=True)
+    except PrividError as error:
+        raise CommandFailed(f'video directory "{videos}" cannot be used: {error.message}',
+                            "Choose one with --videos of which every directory above belongs to root or to you, and can be written to "
+                            "by nobody else.") from None
 
 
 def _check_name(data: Path) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import traceback
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 
 import privid
 from privid.errors import PrividError
 
-from .terminal import CommandFailed
+from .terminal import CommandFailed, harmless_output
 
 __all__ = ["COMMANDS", "main", "parser"]
 
@@ -54,26 +55,37 @@ def parser(names: Iterable[str] = COMMANDS) -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit code: 0 done, 1 failed, 2 wrong usage, 3 not running (status)."""
-    given = list(sys.argv[1:] if argv is None else argv)
+    with harmless_output():
+        return _main(list(sys.argv[1:] if argv is None else argv))
+
+
+def _main(given: list[str]) -> int:
     # a command that is named first is the only one that is wanted: to load them all takes longer than most of them do
     options = parser(given[:1] if given[:1] and given[0] in COMMANDS else COMMANDS).parse_args(given)
     try:
         return int(options.run(options))
     except (CommandFailed, PrividError) as failure:
-        print(f"privid: error: {failure.message}", file=sys.stderr)
+        _tell(f"privid: error: {failure.message}")
         if isinstance(failure, PrividError) and failure.detail:
-            print(f"DETAIL:  {failure.detail}", file=sys.stderr)
+            _tell(f"DETAIL:  {failure.detail}")
         if failure.hint:
-            print(f"HINT:  {failure.hint}", file=sys.stderr)
+            _tell(f"HINT:  {failure.hint}")
         return 1
     except PermissionError as error:
-        print(f'privid: error: could not use "{error.filename}": {error.strerror}', file=sys.stderr)
+        _tell(f'privid: error: could not use "{error.filename}": {error.strerror}')
         return 1
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # the reader of our output went away, as in privid ... | head
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except Exception:  # a fault of ours: what it says may have others' words in it, too
+        traceback.print_exc()
+        return 1
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from .files import read_bounded
 from .options import database_options, role_option
 from .target import find_target, reported
 from .terminal import CommandFailed
@@ -17,6 +18,8 @@ __all__ = ["SUMMARY", "arguments", "run"]
 
 SUMMARY = "offer the tables of a camera a mask, made from an image"
 _DARK = 128
+#: bytes of an image, whatever its format
+_LONGEST = 1 << 26
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,10 +48,7 @@ def _bitmap(path: Path) -> tuple[bytes, float]:
     import cv2  # the other commands start without
     import numpy as np
 
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise CommandFailed(f'could not read "{path}": {error.strerror}') from None
+    content = read_bounded(path, _LONGEST, "an image of a mask", "Use a PNG of the camera's size.")
     picture = cv2.imdecode(np.frombuffer(content, dtype=np.uint8), cv2.IMREAD_GRAYSCALE) if content else None
     if picture is None:
         raise CommandFailed(f'"{path}" is not an image', "Use a PNG or another common format.")

@@ -9,7 +9,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from .terminal import CommandFailed
+from .files import replace_file
 
 __all__ = ["Plot", "bars", "ticks"]
 
@@ -88,10 +88,7 @@ class Plot:
     def save(self, path: Path) -> None:
         height, width = self._canvas.shape[0] // _FINE, self._canvas.shape[1] // _FINE
         done, data = cv2.imencode(".png", cv2.resize(self._canvas, (width, height), interpolation=cv2.INTER_AREA))
-        try:
-            path.write_bytes(data.tobytes() if done else b"")
-        except OSError as error:
-            raise CommandFailed(f'could not write "{path}": {error.strerror}') from None
+        replace_file(path, data.tobytes() if done else b"")
 
     def _at(self, x: float, y: float) -> tuple[float, float]:
         left, top, right, bottom = self._box

@@ -13,7 +13,7 @@ from typing import IO, Any
 
 import psycopg
 
-from privid.closed import is_private_group, open_file, write_file
+from privid.closed import is_private_group, make_directory, open_file, write_file
 
 from .layout import Account, Layout
 from .library import PostgresBuild, postgres_build
@@ -23,6 +23,8 @@ from .terminal import CommandFailed
 __all__ = ["Postgres"]
 
 #: a clean environment: nothing of the caller's PG* settings, locale or time zone gets in
+#: what a server says that has no connection left; before anybody is let in there is no SQLSTATE for a client to look at
+_FULL = ("too many clients", "remaining connection slots are reserved")
 _ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
 
 #: inside the new mount namespace: show the data directory at a place that the unprivileged user can reach, then step down
@@ -74,7 +76,7 @@ class Postgres:
         if not hidden:
             return argv
         account, place = self.layout.account, self.mount_point
-        place.mkdir(parents=True, exist_ok=True)
+        make_directory(place, 0o755)
         return ["unshare", "--mount", "--propagation", "slave", "--", "sh", "-c", _STEP_DOWN, "sh",
                 str(self.layout.data), str(place), str(account.uid), str(account.gid), *argv]
 
@@ -152,10 +154,11 @@ class Postgres:
                                autocommit=True, connect_timeout=10, **options)
 
     def answers(self) -> bool:
+        """Whether it lets us in; one that has too many clients does so later, and is there."""
         try:
             self.connect(dbname="postgres").close()
-        except psycopg.Error:
-            return False
+        except psycopg.OperationalError as error:
+            return any(words in str(error) for words in _FULL)
         return True
 
     def start(self) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from privid.language.source import Mistake, Source
 
+from .files import read_bounded
 from .options import database_options, role_option
 from .target import find_target, reported
 from .terminal import CommandFailed, progress
@@ -36,12 +37,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     try:
-        if (size := options.file.stat().st_size) > _LONGEST:
-            raise CommandFailed(f'file "{options.file}" has {size} bytes, but a query file has at most {_LONGEST}',
-                                "Is it a query file? Large data belongs into a table or an attached file.")
-        source = Source(str(options.file), options.file.read_bytes().decode("utf-8-sig").replace("\r\n", "\n"))
-    except OSError as error:
-        raise CommandFailed(f'could not read "{options.file}": {error.strerror}') from None
+        content = read_bounded(options.file, _LONGEST, "a query file",
+                               "Is it a query file? Large data belongs into a table or an attached file.")
+        source = Source(str(options.file), content.decode("utf-8-sig").replace("\r\n", "\n"))
     except UnicodeDecodeError:
         raise CommandFailed(f'file "{options.file}" is not text in UTF-8') from None
     if "\0" in source.text:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from privid.closed import check_path, open_file
+from privid.closed import open_file
 from privid.room.description import describe
 
 from .bootstrap import bootstrap
@@ -103,7 +103,7 @@ class Stack:
         if not self.layout.data.is_dir():
             return False
         self.layout.check_mine()
-        check_path(self.layout.given)
+        self.layout.check_paths()
         with self._alone():
             engine = self.engine.stop()
             postgres = self.postgres.stop()

@@ -46,6 +46,11 @@ _CONNECTING = {
         "the user in pg_ident.conf; then reload the server.",
     'role "privid_engine" does not exist':
         "CREATE EXTENSION privid makes it, in the database that the engine shall serve.",
+    "authentication method requirement":
+        "The engine sends no password that could be read: write scram-sha-256 into pg_hba.conf, "
+        "and give the role a password anew. Is it PostgreSQL that listens there?",
+    "requirepeer specifies":
+        "Somebody else listens on the socket of PostgreSQL: who, and is PostgreSQL down?",
     "no pg_hba.conf entry":
         'Add a line for database "{database}" and role "{user}" to pg_hba.conf, and reload the '
         "server.",

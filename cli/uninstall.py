@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import argparse
 
+from privid.closed import user_name
+
 from .install import build_option
 from .library import PostgresBuild, postgres_build
 from .servers import Server, running_servers
@@ -45,8 +47,9 @@ def run(options: argparse.Namespace) -> int:
                                     "Run the command as root.") from None
         print(f"{'would remove' if options.dry_run else 'removed'} {place}")
     for server in unknown:
-        print(f"Could not ask the server in {server.data}: a database of it may have the "
-              "extension, which DROP EXTENSION privid removes.")
+        print((f"Could not ask the server in {server.data}" if server.trusted else
+               f"Did not ask the server in {server.data}, which {user_name(server.account.uid)} runs")
+              + ": a database of it may have the extension, which DROP EXTENSION privid removes.")
     print("A server that is not running must not name privid in shared_preload_libraries, or it "
           "will not start.")
     return 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from .files import read_bounded
 from .options import database_options, role_option
 from .target import find_target, reported
 from .terminal import CommandFailed, progress
@@ -16,6 +17,9 @@ from .terminal import CommandFailed, progress
 __all__ = ["SUMMARY", "arguments", "run"]
 
 SUMMARY = "upload executables for the tables of an analyst"
+
+#: bytes of an attached file and of an executable, as the server takes them
+_LONGEST, _LONGEST_EXECUTABLE = 1 << 28, 1 << 26
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,10 +35,8 @@ def run(options: argparse.Namespace) -> int:
     target = find_target(options)
     contents: list[tuple[str, str | None, bytes]] = []  # executable, name of an attached file, content
     for file in options.files:
-        try:
-            content = file.read_bytes()
-        except OSError as error:
-            raise CommandFailed(f'could not read "{file}": {error.strerror}') from None
+        content = read_bounded(file, _LONGEST if contents else _LONGEST_EXECUTABLE, "a file" if contents else "an executable",
+                               "Large data is attached to an executable, which stands before it; recordings belong below the video root.")
         if contents and not _is_executable(file, content):
             contents.append((contents[-1][0], file.name, content))
         else:

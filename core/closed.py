@@ -14,28 +14,35 @@ from pathlib import Path
 
 from .errors import PrividError
 
-__all__ = ["check_path", "is_private_group", "open_file", "open_to_others", "user_name", "write_file"]
+__all__ = ["check_path", "is_private_group", "make_directory", "open_file", "open_to_others", "user_name", "write_file"]
 
 _MAX_LINKS = 40
 
 
-def check_path(path: Path) -> None:
-    """Refuses a path on which somebody else could put a directory or a link of their own; what does not exist yet is as good as ours."""
-    _Walk().go(Path("/"), list(path.absolute().parts[1:]))
+def check_path(path: Path, *, place: bool = False) -> None:
+    """Refuses a path on which somebody else could put a directory or a link of their own; what does not exist yet is as good as ours.
+
+    With `place`, where it leads to alone: what lies there, others may own and write.
+    """
+    _Walk(place).go(Path("/"), list(path.absolute().parts[1:]))
 
 
 class _Walk:
     """From the root down, through links, looking at whom every step belongs to."""
 
-    def __init__(self) -> None:
+    def __init__(self, place: bool) -> None:
         self._trusted = {0, os.geteuid()}
         self._links = 0
+        self._place = place
+        self._shared = False  # the directory above is one in which everybody may move what is theirs
 
     def go(self, here: Path, parts: list[str]) -> None:
         while True:
             try:
                 info = here.lstat()
             except (FileNotFoundError, NotADirectoryError, PermissionError):
+                return
+            if self._place and not parts and stat.S_ISDIR(info.st_mode) and not self._shared:
                 return
             self._check(here, info)
             if stat.S_ISLNK(info.st_mode):
@@ -49,6 +56,7 @@ class _Walk:
             if not parts:
                 return
             part, *parts = parts
+            self._shared = part == ".." or bool(info.st_mode & 0o022)
             here = here.parent if part == ".." else here / part
 
     def _check(self, here: Path, info: os.stat_result) -> None:
@@ -59,6 +67,20 @@ class _Walk:
             return  # in a sticky directory everybody exchanges only what is theirs, and whose that is the next step tells
         if info.st_mode & stat.S_IWOTH or (info.st_mode & stat.S_IWGRP and not is_private_group(info.st_gid, info.st_uid)):
             raise PrividError(f'directory "{here}" can be written to by other users', hint=hint)
+
+
+def make_directory(path: Path, mode: int) -> None:
+    """Makes a directory with this mode, and those on the way with 0755, whatever the umask is; refuses one that others can exchange."""
+    if not path.exists():
+        if not path.parent.exists():
+            make_directory(path.parent, 0o755)
+        check_path(path.parent)  # or another directory could take its place before it has its mode
+        try:
+            path.mkdir(mode)
+            path.chmod(mode)
+        except FileExistsError:
+            pass  # somebody was first: whose it is, is looked at
+    check_path(path)
 
 
 def is_private_group(gid: int, uid: int) -> bool:

@@ -31,6 +31,8 @@ class PrividError(Exception):
     """What a client sees. Messages follow PostgreSQL's style: lower case, no period, one line."""
 
     sqlstate: ClassVar[str] = "PV000"
+    #: whether it names files of a camera, which are for the camera's owner alone
+    names_files: bool = False
 
     def __init__(self, message: str, *, detail: str | None = None, hint: str | None = None,
                  position: int | None = None) -> None:
@@ -81,6 +83,7 @@ class VideoUnreadable(PrividError):
     """A camera's source is missing, broken, truncated, or of variable frame rate."""
 
     sqlstate = "PV007"
+    names_files = True
 
 
 class ExecutableInvalid(PrividError):

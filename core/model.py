@@ -66,6 +66,7 @@ class Camera:
     epsilon: Fraction
     quantum: Fraction  # seconds; answers leave at multiples of it after the last slot
     footage: Footage
+    visibility: str = "open"  # or own: an analyst sees nothing of what others did
 
     @property
     def r(self) -> int:
@@ -226,6 +227,7 @@ class Table:
     warm: bool = True  # the owner allows warm starts
     mask: Mask | None = None
     regions: Regions | None = None
+    kept_for: str = ""  # the role whose runs are kept apart from those of others, where the camera's visibility is own
 
     @property
     def visible(self) -> Pieces:
@@ -471,6 +473,11 @@ class Output:
     #: the value for each key of the plan, where it is public: nothing is collected for it
     public: tuple[str | None, ...] | None = None
 
+    @property
+    def parts(self) -> tuple[Fraction, ...]:
+        """The noise scale of each number that is collected for it."""
+        return () if self.public is not None else self.scales or (self.scale,)
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -496,6 +503,22 @@ class Plan:
     of_nothing: bool = False
 
     @property
+    def computes(self) -> bool:
+        """Whether anything must be computed for the answer."""
+        return any(output.parts for output in self.outputs) and (self.of_nothing or any(use.count for use in self.uses))
+
+    @property
+    def protected(self) -> bool:
+        """Whether something protected is visible in what is read."""
+        return any(use.table.r for use in self.uses)
+
+    @property
+    def settled(self) -> bool:
+        """Whether numbers are shown without noise although something is protected. No segment changes them: they are what they are whatever
+        the video shows, and are computed from what is public."""
+        return self.computes and self.protected and not all(all(output.parts) for output in self.outputs)
+
+    @property
     def reads(self) -> bool:
         """Whether the answer depends on rows at all: otherwise nothing is read, and nothing charged."""
-        return any(output.public is None for output in self.outputs) and (self.of_nothing or any(use.count for use in self.uses))
+        return self.computes and (not self.protected or any(any(output.parts) for output in self.outputs))

@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from privid import __version__, video
 from privid.closed import open_file
 from privid.errors import PrividError
 from privid.ledger import Ledger
+from privid.room.priority import SLOW, set_share
 from privid.room.room import Room
 from privid.sandbox.capabilities import runs_bound
 from privid.sandbox.cores import claim_cores
@@ -27,6 +28,7 @@ from privid.sandbox.intermission import Intermission
 from privid.sandbox.lane import Lane
 from privid.sandbox.run import Limits
 from privid.sandbox.runtime import find_runtime
+from privid.sockets import remove_socket
 
 from .attachments import Attachments
 from .bulletin import Bulletin
@@ -43,7 +45,7 @@ from .reading import Readings
 from .release import Desk
 from .runner import Runner
 from .scenes import Scenes
-from .scratch import make_scratch
+from .scratch import make_scratch, part_mounts
 from .server import Server, listen
 from .session import Session
 
@@ -56,11 +58,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     log = Log()
     _log_everything(log)
     os.umask(0o022)
+    if os.getsid(0) == os.getpid():  # not of whoever started it
+        set_share(0, SLOW)
+    apart = part_mounts()
     sys.setswitchinterval(0.0005)  # a lane's thread must not wait at the gate because another thread reads output
     try:
         with ExitStack() as cleanup:
             _lock(options.data, cleanup)
-            server = _build(options, log, cleanup)
+            server = _build(options, log, cleanup, apart)
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, lambda *_: server.stop())
             log.write("engine started", version=__version__, pid=os.getpid(), lanes=options.lanes)
@@ -89,6 +94,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if not 1 <= options.lanes <= 512:
         parser.error("--lanes must be between 1 and 512")
+    for name in ("data", "videos", "socket"):  # processes of ours that are told of them work elsewhere
+        setattr(options, name, getattr(options, name).absolute())
     return options
 
 
@@ -103,7 +110,7 @@ def _lock(data: Path, cleanup: ExitStack) -> None:
                           hint="Stop it first: privid down. Who holds the lock, lslocks tells.") from None
 
 
-def _build(options: argparse.Namespace, log: Log, cleanup: ExitStack) -> Server:
+def _build(options: argparse.Namespace, log: Log, cleanup: ExitStack, apart: bool) -> Server:
     """Wire the rooms; what is made last is ended first."""
     cache = options.data / "cache"
     chunks = ChunkCache(cache / "chunks.db")
@@ -111,7 +118,7 @@ def _build(options: argparse.Namespace, log: Log, cleanup: ExitStack) -> Server:
     ledger = Ledger(options.conninfo, mark=options.data / "state" / "ledger.mark")
     cleanup.callback(ledger.close)
     runtime, limits = find_runtime(), Limits()
-    scratch = make_scratch(options.data, cleanup)
+    scratch = make_scratch(options.data, cleanup, apart=apart)
     intermission = Intermission()
     lanes = [Lane(index, runtime=runtime, limits=limits, scratch=scratch, cores=cores, warm=not options.cold, intermission=intermission,
                   log=lambda reason: log.write("program not started warm", reason=reason))
@@ -122,8 +129,10 @@ def _build(options: argparse.Namespace, log: Log, cleanup: ExitStack) -> Server:
     attachments = Attachments(ledger)
     bulletin = Bulletin(ledger, options.lanes, log)
     cleanup.callback(bulletin.stop)
-    runner = Runner(lanes, chunks, scratch, log, starts_warm=programs.starts_warm,
-                    read_file=attachments.content, open_reader=partial(video.Decoder, options.videos), describe=describe,
+    spares = video.Spares(options.lanes + 1)
+    cleanup.callback(spares.close)
+    runner = Runner(lanes, chunks, scratch, log, starts_warm=programs.starts_warm, read_file=attachments.content,
+                    open_reader=lambda footage: video.Decoder(options.videos, footage, spares.take), describe=describe,
                     read_output=programs.read_output, post=bulletin.post)
     cleanup.callback(runner.stop)
     scenes = Scenes(ledger)
@@ -140,8 +149,13 @@ def _build(options: argparse.Namespace, log: Log, cleanup: ExitStack) -> Server:
     desk = Desk(ledger, sources, programs, runner, chunks, room, evaluations, Obstacle(log), scenes, log)
     database = _database(options.conninfo)
     listener = listen(options.socket, options.peer_uid)
-    cleanup.callback(options.socket.unlink, missing_ok=True)
+    cleanup.callback(_leave, options.socket, options.peer_uid)
     return Server(listener, options.peer_uid, partial(Session, desk, ledger, database, log), log)
+
+
+def _leave(path: Path, peer_uid: int) -> None:
+    with suppress(PrividError):  # somebody has put something else there
+        remove_socket(path, {os.getuid(), peer_uid}, own=True)
 
 
 def _share_cores(lanes: int, cleanup: ExitStack) -> list[frozenset[int] | None]:

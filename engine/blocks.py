@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from privid.model import Column, TableUse
 
 from .kept import Entry
-from .rows import Padding, header, pick
+from .rows import Padding, encode_columns, header, pick
 
 __all__ = ["Blocks"]
 
@@ -26,11 +26,11 @@ class Blocks:
     pad: bool
     places: Sequence[int]  # the region of each run
     moments: Sequence[int]  # the trusted column chunk, in PostgreSQL's microseconds
-    addresses: Sequence[int]  # of its rows in the chunk cache
+    addresses: Sequence[int | None]  # of its rows in the chunk cache; None: nothing was printed
     picks: tuple[int, ...] | None = None  # which of the kept columns are the table's; None: all
 
     @classmethod
-    def of(cls, use: TableUse, runs: Sequence[tuple[int, int]], moments: Sequence[int], addresses: Sequence[int],
+    def of(cls, use: TableUse, runs: Sequence[tuple[int, int]], moments: Sequence[int], addresses: Sequence[int | None],
            picks: tuple[int, ...] | None = None) -> Blocks:
         table = use.table
         return cls(table.untrusted, tuple(name.encode() for name in table.region_names), table.max_rows, table.pad,
@@ -41,9 +41,10 @@ class Blocks:
         gathered: list[bytes] = []
         size = 0
         padding = Padding(self.columns, self.max_rows) if self.pad else None
+        nothing = Entry(0, encode_columns(self.columns, []))
         for region, moment, address in zip(self.places, self.moments, self.addresses, strict=True):
-            rows, body, failed = kept(address)
-            if self.picks is not None:
+            rows, body, failed = nothing if address is None else kept(address)
+            if self.picks is not None and address is not None:
                 body = pick(body, self.picks)
             if padding is not None and rows < self.max_rows:
                 rows, body = self.max_rows, padding.fill(body, rows)

@@ -10,7 +10,7 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from itertools import islice
 
 from privid.sandbox.intermission import SLICE
@@ -59,6 +59,8 @@ class Board:
         self._log = log
         self._slips: deque[int] = deque(maxlen=_OFTEN)  # when slots slipped, in nanoseconds of the monotonic clock
         self._moving = [0] * lanes  # nanoseconds that it took the last time
+        self._failed_until = [0] * lanes  # when the last slot of a job that has failed would have ended
+        self.moves = 0  # how often a slot came to be earlier than it was to be
 
     def slips_often(self) -> bool:
         """Whether the machine is too busy for what the timetable promises."""
@@ -77,7 +79,9 @@ class Board:
             else:
                 job.own.append(slot)
                 self.under_way[slot.key] = slot
-        for slot, place in zip(job.own, self.timetable.reserve(len(job.own), pitch, earliest), strict=True):
+        for slot, moment in _decoded(job.own, earliest):
+            slot.earliest = moment
+        for slot, place in zip(job.own, self.timetable.reserve([slot.earliest for slot in job.own], pitch), strict=True):
             slot.place = place
             self._queues[place.lane].append(slot)
         self.unread.add(job.own)
@@ -104,13 +108,13 @@ class Board:
                 rest.setdefault(slot.job, deque()).append(slot)
         if len(rest) < 2:
             return
-        moment = max([earliest, *(slot.place.end for slot in (*before, *self.running[lane]) if not slot.over)])
+        moment = max([earliest, *(slot.place.end for slot in (*before, *self.running[lane]))])
         used = [(0, number, waiting) for number, waiting in enumerate(rest.values())]
         shared = []
         while used:
             time_used, number, waiting = heapq.heappop(used)
             slot = waiting.popleft()
-            slot.place = Place(lane, max(moment, slot.job.earliest), slot.place.pitch)  # before that, its frames cannot be there
+            slot.place = Place(lane, max(moment, slot.earliest), slot.place.pitch)  # before that, its frames cannot be there
             moment = slot.place.end
             shared.append(slot)
             if waiting:
@@ -123,7 +127,7 @@ class Board:
         jobs: dict[Job, int] = {}
         for slot in self._queues[lane]:
             jobs[slot.job] = jobs.get(slot.job, 0) + slot.place.pitch
-        return max((slot.place.end for slot in self.running[lane] if not slot.over), default=0), list(jobs.values())
+        return max((slot.place.end for slot in self.running[lane]), default=0), list(jobs.values())
 
     def close(self, slot: Slot, state: State) -> None:
         """A slot is over: done, failed or given up."""
@@ -138,14 +142,47 @@ class Board:
         slot.finished.set()
 
     def give_up(self, slots: Sequence[Slot]) -> None:
-        """Nobody wants these any more; their lanes are free from the last slot that is left."""
+        """Nobody wants these any more: no lane takes them, and nobody shares them. Whoever gives them up closes them; their lanes are free
+        from the last slot that is left."""
+        gone = set(slots)
         for slot in slots:
-            self.close(slot, State.CANCELLED)
+            if self.under_way.get(slot.key) is slot:
+                del self.under_way[slot.key]
+        if slots:
+            self.busy_until = time.monotonic()
+        self._queues = [deque(slot for slot in waiting if slot not in gone) for waiting in self._queues]
         self.unread.drop(slots)
-        self.prune()
         for lane, waiting in enumerate(self._queues):
-            left = [slot.place for slot in (*waiting, *self.running[lane]) if not slot.over]
+            # what runs keeps its lane until its time is over: a program must not decide whether a cancel frees it
+            left = [slot.place for slot in (*(one for one in waiting if not one.over), *self.running[lane])]
+            left.append(Place(lane, self._failed_until[lane] - 1, 1))
             self.timetable.release(lane, left)
+        self.changed.notify_all()
+
+    def move_up(self) -> None:
+        """Slots that wait take the place of those that were given up, in their order, each when its frames can be there; what runs, also if
+        it was given up, keeps its time. Nobody's slot comes later."""
+        now = time.monotonic_ns()
+        every, decoded = {slot for waiting in self._queues for slot in waiting}, dict[Slot, int]()
+        for job in {slot.job for slot in every}:  # what a decoder is at depends on what it has seen: it may be at any, and have done none
+            decoded.update(_decoded((slot for slot in job.own if slot in every), now + job.effort.most + job.head))
+        for lane, waiting in enumerate(self._queues):
+            if self._failed_until[lane] > now:
+                continue
+            moment = max([now, *(slot.place.end for slot in self.running[lane])])
+            for slot in waiting:
+                begin = max(moment, min(slot.place.begin, max(slot.earliest, decoded[slot])))
+                if begin < slot.place.begin:
+                    slot.place = Place(lane, begin, slot.place.pitch)
+                    self.moves += 1
+                moment = slot.place.end
+            if waiting:
+                self.timetable.free_at[lane] = moment
+        self.changed.notify_all()
+
+    def keep_reserved(self, place: Place) -> None:
+        """Of a job that has failed: whatever else happens in its lane, nothing shows when it did."""
+        self._failed_until[place.lane] = max(self._failed_until[place.lane], place.end)
 
     def prune(self) -> None:
         """Forget slots that are over. What the timetable reserved for them stays reserved."""
@@ -162,9 +199,10 @@ class Board:
         self.changed.notify_all()
 
     def _slip(self, lane: int, slot: Slot, now: int) -> None:
-        wait = self._margins(lane, slot).handover + (_PATIENCE if slot.state is State.READY and not self._lane_ready(lane, slot) else 0)
-        running = [other.place.end - 1 for other in self.running[lane] if other is not slot and not other.over]
-        free = max([now + wait + _RESPITE * self._moving[lane], *running])
+        wait = self._margins(lane, slot).handover + (0 if self._lane_ready(lane, slot) else _PATIENCE)
+        running = [other.place.end - 1 for other in self.running[lane] if other is not slot]
+        free = max([now + wait + _RESPITE * self._moving[lane], self._decoded_from(slot.job, now), *running])
+        reason = "lane not ready" if slot.state is State.READY else "frames not decoded"
         slots = (free - slot.place.begin) // slot.place.pitch + 1
         by = slots * slot.place.pitch
         for waiting in self._queues[lane]:
@@ -172,8 +210,12 @@ class Board:
         self._moving[lane] = time.monotonic_ns() - now
         self.timetable.slip(lane, by)
         self._slips.append(now)
-        self._log.write("slots slipped", job=slot.job.ident, lane=lane, slots=slots,
-                        reason="frames not decoded" if slot.state is State.WAITING else "lane not ready")
+        self._log.write("slots slipped", job=slot.job.ident, lane=lane, slots=slots, reason=reason)
+
+    @staticmethod
+    def _decoded_from(job: Job, now: int) -> int:
+        """Where slots of a job can begin, by the start of its decoder, which knows nothing of any picture yet."""
+        return (now if job.started is None else job.started) + job.head
 
     def _defer(self, lane: int, slot: Slot, now: int) -> bool:
         """A program whose turn it is is still being imported: slots of others come first, in their order and at their time, for as long as
@@ -190,7 +232,7 @@ class Board:
                 first[one] = None
                 left -= one.place.pitch
         order = [*first, *(one for one in waiting if one not in first)]
-        moment = max([now, *(one.place.end for one in self.running[lane] if not one.over)])
+        moment = max([now, *(one.place.end for one in self.running[lane])])
         for one in order:
             one.place = Place(lane, max(moment, one.place.begin), one.place.pitch)
             moment = one.place.end
@@ -222,7 +264,7 @@ class Board:
                     self.unread.hand(slot)
                     return slot
                 else:
-                    # for its time, or beyond that for its frames
+                    # for its time, or beyond that for its lane or its frames
                     self.changed.wait(((setup if now < setup else latest) - now) / NANO + 0.0001)
             return None
 
@@ -236,3 +278,12 @@ class Board:
                     return True
                 self.changed.wait(early / NANO + 0.001 if room else None)
             return False
+
+
+def _decoded(slots: Iterable[Slot], first: int) -> Iterator[tuple[Slot, int]]:
+    """When the frames of a job's slots are there, or given up, if those of the first are at that moment."""
+    before, moment = None, first
+    for slot in slots:
+        moment += 0 if before is None else slot.job.effort.after(before, slot.chunk)
+        before = slot.chunk
+        yield slot, moment

@@ -48,7 +48,8 @@ class Bulletin:
 
     def _run(self) -> None:
         # what an engine that was killed left
-        self._write(lambda execute: (execute("DELETE FROM privid.timetable", ()), execute("UPDATE privid.quota_use SET jobs = 0", ())))
+        self._write(lambda execute: (execute("DELETE FROM privid.timetable", ()),
+                                     execute("UPDATE privid.quota_use SET jobs = 0, slots = 0", ())))
         while True:
             with self._changed:
                 while not self._jobs and not self._stopped:
@@ -76,9 +77,10 @@ class Bulletin:
             span = begin, max(slot.place.end for slot in job.own)
             if known != span:
                 begins, ends = (now + timedelta(microseconds=(moment - clock) * 1_000_000 // NANO) for moment in span)
-                execute("INSERT INTO privid.timetable VALUES (%s, %s, %s, %s, %s, %s, %s, %s)"
+                execute("INSERT INTO privid.timetable VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)"
                         " ON CONFLICT (job) DO UPDATE SET begins = excluded.begins, ends = excluded.ends",
-                        (job.ident, job.table.camera.name, job.table.owner, job.table.name, len(job.own), self._lanes, begins, ends))
+                        (job.ident, job.table.camera.name, job.table.owner, job.table.name, len(job.own), self._lanes, begins, ends,
+                         job.table.kept_for))
                 self._jobs[job] = span
 
     def _write(self, work: Callable[[Callable[[str, tuple[object, ...]], object]], object]) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from privid import calculus
 from privid.ledger import Claim, Use
-from privid.model import Camera, Plan, Span, TableUse
+from privid.model import Camera, Plan, Span, Table, TableUse
 
-__all__ = ["claims_of"]
+__all__ = ["claims_of", "scenes_of"]
 
 
 def claims_of(plan: Plan) -> list[Claim]:
@@ -16,7 +17,13 @@ def claims_of(plan: Plan) -> list[Claim]:
     tables: dict[str, list[TableUse]] = {}
     for use in plan.uses:
         tables.setdefault(use.table.camera.name, []).append(use)
-    return [_claim(uses[0].table.camera, uses, plan) for uses in tables.values()]
+    return [replace(_claim(uses[0].table.camera, uses, plan), scenes=scenes_of([use.table for use in uses])) for uses in tables.values()]
+
+
+def scenes_of(tables: Sequence[Table]) -> list[str]:
+    """The masks and regions of tables, in words."""
+    masks = [f'mask "{table.mask.name}"' for table in tables if table.mask is not None]
+    return masks + [f'regions "{table.regions.name}"' for table in tables if table.regions is not None]
 
 
 def _claim(camera: Camera, uses: Sequence[TableUse], plan: Plan) -> Claim:

@@ -14,7 +14,7 @@ from privid.ledger import Connection
 from .folders import confirm_folder
 from .wire import Malformed
 
-__all__ = ["Stated"]
+__all__ = ["Stated", "is_committed"]
 
 _ROLE = "SELECT rolname::text FROM pg_roles WHERE oid = %s::oid"
 #: all of them as they are at one moment
@@ -46,7 +46,9 @@ class Stated:
             raise Malformed("readers are not those of the tables")
 
     def confirm(self, conn: Connection, *, raw: bool = False) -> None:
-        """Refuses what is not so, or not any more. `raw`: who reads must be the owners."""
+        """Refuses what is not so, or not any more. Who asks needs the right to use every camera, and so does everybody in whose name one is
+        read: views lend the rights of their owners, but a camera's budget is lent by its owner alone. `raw`: who reads must be the
+        owners."""
         if _one(conn, _ROLE, self._role[0]) != (self._role[1],):
             raise _out_of_date(f'role "{self._role[1]}"')
         rows = conn.execute(_CAMERAS, ([server.oid for server in self._servers],)).fetchall()
@@ -55,9 +57,16 @@ class Stated:
             if committed.get(server.oid) != server:
                 raise _out_of_date(f'camera "{server.name}"')
             confirm_folder(conn, server.name, server.owner, server.options.get("source", ""))
-        for role, oid in self._readers:
+        asked = self._readers if raw else self._readers | {(self._role[0], server.oid) for server in self._servers}
+        for role, oid in sorted(asked):
             if _one(conn, _IS_OWNER if raw else _MAY_USE, role, oid) != (True,):
                 raise PermissionDenied(f"permission denied for foreign server {committed[oid][1]}")
+
+
+def is_committed(conn: Connection, server: dict[str, Any]) -> bool:
+    """Whether the catalog, as everybody sees it, has a camera as a request says."""
+    said = _server({"server": server})
+    return [said] == conn.execute(_CAMERAS, ([said.oid],)).fetchall()
 
 
 def _out_of_date(what: str) -> OutOfDate:

@@ -86,6 +86,10 @@ def make_camera(server: dict[str, Any], sources: Sources, *, restoring: bool = F
     quantum = parse_duration(options.get("quantum", "100ms"), "quantum")
     if not _QUANTUM_BOUNDS[0] <= quantum <= _QUANTUM_BOUNDS[1]:
         raise InvalidValue(f'option "quantum" must be between 1ms and 10s, but is {options.get("quantum", "")}')
+    visibility = options.get("visibility", "open")
+    if visibility not in ("open", "own"):
+        raise InvalidValue(f'invalid value for option "visibility": "{visibility}"',
+                           hint="Write open, or own if an analyst is to see nothing of what others did.")
     fps = None
     if options.has("fps"):
         fps = parse_number(options.required("fps"), "fps")
@@ -94,7 +98,7 @@ def make_camera(server: dict[str, Any], sources: Sources, *, restoring: bool = F
     if not restoring:
         sources.check_folder(name, owner, source)
     return Camera(name=name, owner=owner, starts=starts, rho=rho, k=k, epsilon=epsilon, quantum=quantum,
-                  footage=sources.open_footage(source, fps))
+                  footage=sources.open_footage(source, fps), visibility=visibility)
 
 
 def make_table(table: dict[str, Any], index: int, sources: Sources, *, missing: Callable[[str], None] | None = None,

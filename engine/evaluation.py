@@ -39,7 +39,7 @@ __all__ = ["COMMAND", "Begun", "Changed", "Done", "Evaluation", "Evaluations", "
            "send"]
 
 #: what starts the evaluator; its arguments follow
-COMMAND = [sys.executable, "-m", "privid.engine.evaluator"]
+COMMAND = [sys.executable, "-P", "-m", "privid.engine.evaluator"]
 #: seconds after the moment at which rows are said, after which they are given up; or the margin, which knows how many there can be
 _PATIENCE = 1.0
 #: seconds before a dead evaluator is replaced, the second time and later
@@ -69,6 +69,8 @@ class Task:
     memory: int = 0
     #: bytes of disk and memory that were free while nothing was computed
     free: tuple[int, int] = (0, 0)
+    #: no row of a video takes part: it takes as long as it takes, and its rows are handed over when they are there
+    public: bool = False
 
 
 @dataclass(frozen=True)
@@ -161,15 +163,19 @@ class Evaluation:
         return begun
 
     def result(self, begun: Begun) -> Done:
-        """At the moment at which the time is over, and not before."""
+        """At the moment at which the time is over, and not before; what is public, when it is there."""
         until = begun.begin + self.task.allowance - self.task.margin
         try:
             done = self.done.result(max(0, until - time.monotonic_ns()) / NANO + max(_PATIENCE, self.task.margin / NANO))
         except TimeoutError:
             done = Done(self.task.ident, None, "TimeoutError")
-        while (left := until - time.monotonic_ns()) > 0:
+        while not self.task.public and (left := until - time.monotonic_ns()) > 0:
             time.sleep(left / NANO)
         return done
+
+
+def _known(begun: Future[Begun | None]) -> Begun | None:
+    return begun.result() if begun.done() else None
 
 
 class Evaluations:
@@ -200,6 +206,13 @@ class Evaluations:
         """When something was last computed, in seconds of the monotonic clock; it may be later than now."""
         return self._busy_until
 
+    def slow_wait(self) -> int:
+        """Nanoseconds until the lane of slow computations has done what it has been given."""
+        now = time.monotonic_ns()
+        with self._lock:
+            slow = [(one.task.allowance, one.begun) for one in self._running.values() if one.task.slow]
+        return sum(allowance if (begun := _known(future)) is None else max(0, begun.begin + allowance - now) for allowance, future in slow)
+
     def submit(self, task: Callable[[int], Task]) -> Evaluation:
         """Queue a task, which is made for its number."""
         evaluation = Evaluation(task(next(self._idents)), self._withdraw)
@@ -228,7 +241,8 @@ class Evaluations:
         arguments = ["--control", fds[0], "--listener", fds[1], "--room", self._room.directory, "--uid", self._room.uid,
                      "--connections", self._room.connections, "--chunks", self._chunks, "--lanes", cores]
         try:
-            process = subprocess.Popen([*COMMAND, *map(str, arguments)], stdin=subprocess.DEVNULL, pass_fds=fds, env=os.environ | STEADY)
+            process = subprocess.Popen([*COMMAND, *map(str, arguments)], stdin=subprocess.DEVNULL, pass_fds=fds, cwd="/",
+                                       env=os.environ | STEADY, start_new_session=True)
         finally:
             theirs.close()
         return ours, process

@@ -1,10 +1,11 @@
 """The evaluator: a process of its own that has inner queries evaluated in the room.
 
 It alone knows when an inner query ends. A computation begins when a lane is free, there is memory for it beside the others by their
-bounds, and a session is in hand; and from then on it takes its whole allowance, to the nanosecond that the clock gives: rows are handed
+bounds, and a session is in hand in which all that is public has been done: objects are made, the query is planned. From then on it takes
+its whole allowance, to the nanosecond that the clock gives: rows are handed
 over when it is over less the margin for noise, and the lane is free again when all of it is over. What goes wrong, and what takes too
 long, is handed over as nothing, at the same moment. Meanwhile a process of the room keeps a core busy, however soon the query ended, so
-that the load of the machine does not tell.
+that the load of the machine does not tell. What no row of a video takes part in has nothing of this to hide: it ends when it ends.
 
 One lane per core that programs leave, for quick computations, and one for slow ones, which wait for each other.
 """
@@ -27,7 +28,7 @@ import psycopg
 
 from privid.errors import PrividError
 from privid.model import Key
-from privid.room.inner import run_inner, spin
+from privid.room.inner import run, set_up, spin
 from privid.room.pool import RoomConnection, RoomPool
 from privid.room.priority import QUICK, SLOW, set_priority
 from privid.room.remote import RemoteRoom
@@ -122,11 +123,17 @@ class Evaluator:
                 self._ration.give_back(needed)
 
     def _session(self, task: Task) -> RoomConnection | None:
-        """In hand before the time begins to count."""
+        """In hand, with all that no row decides behind it, before the time begins to count."""
         try:
-            return self._pool.take(task.settings)
+            session = self._pool.take(task.settings)
         except (PrividError, psycopg.Error):
             return None
+        try:
+            set_up(session, task.statements, task.publics, task.query)
+        except Exception:  # it was possible when it was rehearsed, so that it is the room's end, and public
+            session.close()
+            return None
+        return session
 
     def _evaluate(self, task: Task, session: RoomConnection | None, fits: bool) -> None:
         begin = time.monotonic_ns()
@@ -139,13 +146,15 @@ class Evaluator:
         work = threading.Thread(target=self._work, args=(task, session, until, rows), name="work", daemon=True)
         work.start()
         done = _outcome(task, rows, until)
-        _sleep_until(until)
+        if not task.public:
+            _sleep_until(until)
         with self._lock:
             del self._open[task.handle]
         self.say(done)
         if session is not None and not rows.done():
             threading.Thread(target=_stop, args=(session,), name="stop", daemon=True).start()
-        _sleep_until(end)
+        if not task.public:
+            _sleep_until(end)
         work.join(_PATIENCE)  # of a query beyond its bound, if there is one: its backend has the core that the next one needs
 
     def _work(self, task: Task, session: RoomConnection | None, until: int, rows: Future[list[Key]]) -> None:
@@ -155,13 +164,15 @@ class Evaluator:
                 raise ConnectionError
             if task.slow:
                 set_priority(session.info.backend_pid, SLOW)
-            rows.set_result(run_inner(session, task.statements, task.publics, task.query, until))
-            spin(session, until)
+            rows.set_result(run(session, until))
+            if not task.public:
+                spin(session, until)
         except Exception as error:
             if not rows.done():
                 rows.set_exception(error)
-                with suppress(Exception), self._pool.take({}) as another:
-                    spin(another, until)
+                if not task.public:
+                    with suppress(Exception), self._pool.take({}) as another:
+                        spin(another, until)
         finally:
             if session is not None:
                 with suppress(Exception):

@@ -50,6 +50,7 @@ class Charge:
     arrived: int  # nanoseconds of the monotonic clock
     begun: int  # when it had been charged
     allowance: int  # nanoseconds
+    protected: bool  # False: its moments tell of nothing that is
 
 
 @dataclass(eq=False)
@@ -61,7 +62,7 @@ class Handle:
     turn: Turn  # among those of its role
     scans: dict[int, Scan] = field(default_factory=dict)  # by the table's index in the request
     ident: str = field(default_factory=lambda: secrets.token_hex(16))
-    #: when the answer, or the error, leaves: known once the computation has begun
+    #: when the answer, or the error, leaves if something is protected: known once the computation has begun
     deadline: int | None = None
 
     @property

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from typing import Any, Protocol
 
@@ -20,7 +20,9 @@ from .series import Stretch
 __all__ = ["Runs", "in_order", "reuse_key"]
 
 #: part of every key; changes when equal keys would no longer mean equal releases
-_EDITION = 4
+_EDITION = 5
+#: letters of a text that are digested at a time
+_PIECE = 1 << 16
 
 
 class Runs(Protocol):
@@ -33,16 +35,42 @@ class Runs(Protocol):
 
 
 def reuse_key(plan: Plan, reads: Sequence[Runs]) -> str:
-    """Equal for releases that are the same in every respect: form, groups, noise, programs, footage."""
+    """Equal for releases that are the same in every respect: form, groups, noise, programs, footage, and whose camera it is: its name
+    alone can be another's tomorrow."""
     digest = hashlib.sha256()
     for read in reads:
-        digest.update(json.dumps([read.use.table.camera.name, read.use.table.pad, [one.as_identity() for one in read.stretches]]).encode())
+        table, apart = read.use.table, [read.use.table.kept_for] if read.use.table.kept_for else []
+        digest.update(json.dumps([table.camera.owner, table.camera.name, table.pad, [one.as_identity() for one in read.stretches],
+                                  *apart]).encode())
     argmax = None if plan.argmax is None else list(plan.argmax)
-    groups = [list(key) for key in plan.keys] if argmax is not None else sorted(([*key] for key in plan.keys), key=json.dumps)
-    digest.update(json.dumps([_EDITION, plan.canonical, str(plan.epsilon), str(plan.mechanism), argmax, groups,
-                              [_output(output, plan) for output in plan.outputs],
-                              [column.as_message() for column in plan.columns]]).encode())
+    groups = plan.keys if argmax is not None else sorted(plan.keys, key=json.dumps)
+    whole = [(_EDITION, 0), (plan.canonical, 0), (str(plan.epsilon), 0), (str(plan.mechanism), 0), (argmax, 0), (groups, 1),
+             ((_output(output, plan) for output in plan.outputs), 3), ([column.as_message() for column in plan.columns], 1)]
+    for place, (value, depth) in enumerate(whole):
+        digest.update(b", " if place else b"[")
+        for piece in _pieces(value, depth):
+            digest.update(piece.encode())
+    digest.update(b"]")
     return digest.hexdigest()
+
+
+def _pieces(value: Any, depth: int) -> Iterator[str]:
+    """What json.dumps makes of it, lists of so many levels item by item: canonical form, keys and public values are not to be there once
+    more."""
+    match value:
+        case str() if len(value) > _PIECE:
+            yield '"'
+            yield from (json.dumps(value[at:at + _PIECE])[1:-1] for at in range(0, len(value), _PIECE))
+            yield '"'
+        case list() | tuple() | Iterator() if depth:
+            yield "["
+            for place, item in enumerate(value):
+                if place:
+                    yield ", "
+                yield from _pieces(item, depth - 1)
+            yield "]"
+        case _:
+            yield json.dumps(value)
 
 
 def _output(output: Output, plan: Plan) -> list[Any]:

@@ -14,11 +14,13 @@ from privid.sandbox.hands import Stop
 from privid.sandbox.program import Program
 
 from .cancel import Cancelled
+from .effort import NO_EFFORT, Effort
+from .frame_space import Held
 from .kept import Cell, Cells
 from .seams import Reader
 from .timetable import NANO, Place
 
-__all__ = ["Job", "Margins", "Slot", "State"]
+__all__ = ["COLD", "WARM", "Job", "Margins", "Slot", "State"]
 
 
 class State(Enum):
@@ -32,7 +34,7 @@ class State(Enum):
     CANCELLED = "cancelled"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Slot:
     """One chunk, or one region of it, to run. The runner's lock guards everything but `finished`."""
 
@@ -49,6 +51,8 @@ class Slot:
     stop: Stop | None = None  # while a lane has it
     lates: int = 0  # how often its lane was not ready for it in time
     kept: bool = False  # its rows are in the chunk cache already, which shows only when the slot is over
+    earliest: int = 0  # when its frames are there, or given up, if its decoder begins in time; of the monotonic clock
+    undecoded: bool = False  # decoding it took too long: it runs without frames, and what that says counts for nothing
     finished: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -73,6 +77,11 @@ class Margins:
     handover: int
 
 
+#: A slot is handed to its lane so long before it begins, while the slot before it runs: a sandbox must be set up, or one that is there
+#: given a chunk; and later than at the second moment it is not handed over any more
+COLD, WARM = Margins(NANO // 4, NANO // 20), Margins(NANO // 25, NANO // 500)
+
+
 @dataclass(eq=False)
 class Job:
     """One table's chunks for one release."""
@@ -82,13 +91,21 @@ class Job:
     program: Program
     folder: Path  # in the scratch: the program and the decoded chunks
     cells: Cells  # for the rows of own slots
+    space: Held | None = None  # for decoded frames
     reading: int = 0  # nanoseconds that reading one output takes at most
+    effort: Effort = NO_EFFORT  # what decoding may take
+    head: int = 0  # nanoseconds from the start of its decoder to its first slot at least
+    started: int | None = None  # when its decoder had been started, of the monotonic clock
     whole: int = -1  # the chunk whose frames were last decoded, where they are cut for a mask or a region
+    refused: int = -1  # the chunk whose frames took too long
+    reached: int | None = None  # one past the last frame that was asked for
     earliest: int = 0  # when its first slot can begin, in nanoseconds of the monotonic clock
     own: list[Slot] = field(default_factory=list)  # in order of their frames
     wanted: dict[bytes, Slot] = field(default_factory=dict)  # own ones, and those shared with earlier jobs
     kept: dict[bytes, int] = field(default_factory=dict)  # where the rows of all others are
     left: int = 0  # own slots that are not over
+    ends: int = 0  # what it holds is not given back before, in nanoseconds of the monotonic clock
+    settles: int = 0  # the moment for which that is planned
     held: int = 0  # own slots whose frames are in memory
     decoding: bool = True
     reader: Reader | None = None

@@ -18,12 +18,18 @@ from privid.room.room import Room
 from privid.udf import noise
 
 from .allowances import allowance_of, margin_of
+from .answers import check_answer
 from .cancel import Cancel
 from .definitions import Sources, make_table
 from .timetable import nanoseconds
 from .wire import Malformed
 
 __all__ = ["Judge", "Judged", "is_allowed", "settings_of", "text_of"]
+
+
+#: what the library writes values under, whatever the session says: a rule that puts texts in order (limit.md) relies on different values
+#: having different ones
+PINNED = {"DateStyle": "ISO, MDY", "IntervalStyle": "postgres"}
 
 
 @dataclass(frozen=True)
@@ -53,12 +59,12 @@ class Judge:
 
     def judge(self, request: dict[str, Any], cancel: Cancel | None = None) -> Judged:
         """What a release may change and what hides it, or why it is refused; given up when nobody waits for it any more."""
-        with self._room.wanted_by(cancel or Cancel()):
+        with self._room.wanted_by(cancel or Cancel(), text_of(request, "login")):
             return self._judge(request, request.get("select"), self.tables(request), settings_of(request))
 
     def choose(self, request: dict[str, Any], cancel: Cancel | None = None) -> list[int]:
         """Which of several levels are the releases: the outermost that has a rule; else, all those below it."""
-        with self._room.wanted_by(cancel or Cancel()):
+        with self._room.wanted_by(cancel or Cancel(), text_of(request, "login")):
             return self._chosen(request, request.get("candidate"), self.tables(request), settings_of(request))
 
     def _chosen(self, request: dict[str, Any], candidate: Any, tables: list[Table], settings: dict[str, str]) -> list[int]:
@@ -88,6 +94,8 @@ class Judge:
         parsed = calculus.exact(calculus.parse_select(select), tables)
         plan = calculus.analyse(parsed, settings, tables, epsilon, self._room.evaluate(settings),
                                 self._room.public_rows(settings))
+        _check_settled(plan)
+        check_answer(plan)
         if plan.epsilon:
             _check_budget(plan, text_of(request, "epsilon"), epsilon)
         for output in plan.outputs:
@@ -97,7 +105,7 @@ class Judge:
         inner = inner_query(evaluated, plan.columns, tables)
         quantum = max((use.table.camera.quantum for use in plan.uses), default=Fraction(0))
         allowance, files, memory = Fraction(0), 0, 0
-        if plan.reads:
+        if plan.computes:
             premises = premises_of(evaluated, plan.columns, tables, plan.uses, self._room.premises)
             inner = replace(inner, premises=premises)
             planned = self._room.rehearse(inner, tables, plan.uses, settings)
@@ -113,8 +121,20 @@ class Judge:
         given = request.get("tables")
         if not isinstance(given, list) or not all(isinstance(table, dict) for table in given):
             raise Malformed("request without tables")
-        sources = self._sources.at_once()
-        return [make_table(table, index, sources) for index, table in enumerate(given)]
+        sources, role = self._sources.at_once(), text_of(request, "role")
+        tables = [make_table(table, index, sources) for index, table in enumerate(given)]
+        return [replace(table, kept_for=role) if table.camera.visibility == "own" else table for table in tables]
+
+
+def _check_settled(plan: Plan) -> None:
+    """What no segment changes is computed without any row of a video. Where some cameras protect nothing, it may depend on theirs."""
+    open_ = [use.table for use in plan.uses if use.count and not use.table.r]
+    if plan.settled and open_:
+        closed = next(use.table for use in plan.uses if use.table.r)
+        raise NoRule(f'exact answer over foreign tables "{open_[0].name}" and "{closed.name}" together has no rule',
+                     detail=f'Nothing is protected in "{open_[0].name}", so that its rows decide the answer, but something is in '
+                            f'"{closed.name}", whose rows must have no part in what gets no noise.',
+                     hint="Ask about them in statements of their own, and join the answers.")
 
 
 def _check_budget(plan: Plan, shown: str, epsilon: Fraction) -> None:
@@ -168,6 +188,8 @@ def settings_of(request: dict[str, Any]) -> dict[str, str]:
     settings = request.get("settings")
     if not isinstance(settings, dict) or not all(isinstance(value, str) for value in settings.values()):
         raise Malformed("settings are not text")
+    if any(settings.get(name) != value for name, value in PINNED.items()):
+        raise Malformed("values are not written in the one form")
     return settings
 
 

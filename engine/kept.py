@@ -48,7 +48,7 @@ def segments_of(index: Path) -> Path:
     return index.with_name("rows")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Cell:
     """For the rows of one run."""
 

@@ -17,12 +17,14 @@ from .kept import CELL_HEAD, Cell
 from .reading import Readings
 from .rows import encoded_size, row_width
 
-__all__ = ["OUTCOMES", "Programs", "describe", "weigh"]
+__all__ = ["OUTCOMES", "UNDECODED", "Programs", "describe", "weigh"]
 
 #: A run that ended well, of whose output no row could be made
 UNREADABLE = "unreadable"
+#: A run whose chunk was not there in time: whatever became of it is no row
+UNDECODED = "undecoded"
 #: How a run can end, as the owner's counters name it; a cancelled run is none.
-OUTCOMES = (*(outcome.value for outcome in Outcome if outcome is not Outcome.CANCELLED), UNREADABLE)
+OUTCOMES = (*(outcome.value for outcome in Outcome if outcome is not Outcome.CANCELLED), UNREADABLE, UNDECODED)
 #: Files whose kind is remembered by content; looking at a module means parsing it.
 _REMEMBERED = 1000
 

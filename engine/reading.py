@@ -175,8 +175,9 @@ class Readings:
     def _start(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            process = subprocess.Popen([sys.executable, "-m", "privid.engine.reader", "--control", str(theirs.fileno())],
-                                       stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), env=os.environ | STEADY)
+            process = subprocess.Popen([sys.executable, "-P", "-m", "privid.engine.reader", "--control", str(theirs.fileno())],
+                                       stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), cwd="/", env=os.environ | STEADY,
+                                       start_new_session=True)
         finally:
             theirs.close()
         with suppress(OSError):

@@ -9,11 +9,13 @@ from privid.model import TableUse
 from privid.room.evaluate import chunk_moments
 from privid.sandbox.executable import Kind
 
+from .blocks import Blocks
+from .frame_space import Held
 from .kept import Cells
 from .series import Stretch
 from .shapes import Wider
 
-__all__ = ["Prepared", "Read"]
+__all__ = ["Prepared", "Read", "of_nothing"]
 
 
 @dataclass(frozen=True)
@@ -44,3 +46,12 @@ class Prepared(NamedTuple):
 
     read: Read
     cells: Cells
+    space: Held | None = None  # for decoded frames
+
+
+def of_nothing(use: TableUse) -> Blocks:
+    """The rows that a table would have if no run printed anything: those that fill it up, where it is padded, or none. No video takes
+    part."""
+    runs = use.runs() if use.table.pad else []
+    moments = {chunk: at for span in use.chunks for chunk, at in zip(range(*span), chunk_moments(use.table, span), strict=True)}
+    return Blocks.of(use, runs, [moments[chunk] for chunk, _ in runs], [None] * len(runs))

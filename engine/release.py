@@ -15,8 +15,8 @@ from functools import partial
 from typing import Any
 
 from privid import calculus
-from privid.errors import SandboxFailed
-from privid.ledger import Connection, Ledger, ReleaseRecord
+from privid.errors import EngineUnavailable, SandboxFailed
+from privid.ledger import Claim, Connection, Ledger, ReleaseRecord
 from privid.model import Key, Plan, Table, TableUse
 from privid.room.query import objects, publics
 from privid.room.room import Room, lacking_disk
@@ -26,8 +26,8 @@ from .allowances import is_slow, margin_of, picking, widened
 from .blocks import Blocks
 from .cancel import Cancel, Cancelled
 from .chunks import ChunkCache, series_of
-from .claims import claims_of
-from .current import Stated
+from .claims import claims_of, scenes_of
+from .current import Stated, is_committed
 from .definitions import Sources, make_camera, make_table
 from .evaluation import Evaluations, Task
 from .first_run import advice, asks, reminder
@@ -37,8 +37,8 @@ from .judge import Judge, Judged, is_allowed, text_of
 from .log import Log
 from .obstacle import Obstacle
 from .programs import OUTCOMES, Programs
-from .quotas import Quotas
-from .reads import Prepared, Read
+from .quotas import Quotas, Turn
+from .reads import Prepared, Read, of_nothing
 from .runner import Runner
 from .scenes import Scenes
 from .shapes import Shapes, Wider
@@ -46,6 +46,11 @@ from .timetable import NANO, nanoseconds
 from .wire import Malformed
 
 __all__ = ["Answer", "Desk"]
+
+#: how often what is public is computed before it is given up, and seconds that it has beyond its bound
+_ATTEMPTS, _PUBLIC = 3, 10
+#: Nanoseconds after which it is seen that slots came earlier than they were to.
+_LOOK = NANO // 2
 
 
 @dataclass(frozen=True)
@@ -125,6 +130,7 @@ class Desk:
         judged = self._judge.judge(request, cancel)
         plan = judged.plan
         claims, role = claims_of(plan), text_of(request, "role")
+        self._ledger.permit(claims)
         frames = sum(self._ledger.charged_frames(claim.camera, claim.spans, claim.uses) for claim in claims) if plan.epsilon else 0
         left = min((self._ledger.remaining(claim.camera, claim.spans, claim.uses, role) for claim in claims), default=None)
         cancel.check()
@@ -132,7 +138,8 @@ class Desk:
         now = time.monotonic_ns()
         slots, end = self._runner.forecast([(read.wider.table, read.kept) for read in reads])
         cancel.check()
-        seconds = Fraction(max(0, end - now), NANO) + allowance
+        wait = self._evaluations.slow_wait() if is_slow(nanoseconds(allowance)) else 0
+        seconds = Fraction(max(wait, end - now), NANO) + allowance
         shown, lines = calculus.explain(plan, frames_charged=frames, budget_remaining=left, slots=slots, seconds=seconds,
                                         allowance=allowance)
         key = reuse_key(plan, reads)
@@ -141,7 +148,9 @@ class Desk:
             before = None
         shown |= {"Answered Before": before is not None, "Release": self._name_of(key),
                   "Charges": [self._ledger.preview(claim, role) for claim in claims]}
-        if hints := [*advice(self._new(request, reads)), *(self._runner.warnings() if slots else [])]:
+        hints = [*advice(self._new(request, reads)), *(self._runner.warnings() if slots else []),
+                 *self._quotas.advice(role, slots, _longest(reads), allowance)]
+        if hints:
             shown["Hints"] = [*shown.get("Hints", []), *hints]
             lines += [f"Hint: {hint}" for hint in hints]
         if before is not None:
@@ -166,15 +175,16 @@ class Desk:
         stated = self._confirmed(request)
         judged = self._judge.judge(request, cancel)
         plan = judged.plan
-        if not plan.reads:
+        if not plan.computes:
             rows, _ = noise.answer(plan, [])
             return Answer(rows, "public answer: no row was read, and no epsilon charged", False)
+        if not plan.reads:
+            return self._settle(request, judged, cancel)
         reads, allowance = self._reads(request, judged)
         key = reuse_key(plan, reads)
         stored = self._ledger.find_answer(key) if request.get("reuse") is True else None
         if stored is not None and (again := in_order(plan, stored.rows)) is not None:
-            with self._ledger.pool.connection() as conn:
-                self._confirm(stated, judged, conn)
+            self._ledger.permit(claims_of(plan), partial(self._confirm, stated, judged))
             self._log.write("release reused", release=stored.release)
             return Answer(again, f"reused the answer of release {stored.release}, at no charge", True)
         self._obstacle.check()  # before the charge: what is not there computes nothing
@@ -183,21 +193,23 @@ class Desk:
         with ExitStack() as undo:
             turn = self._quotas.begin(role)
             undo.callback(turn.end)
+            turn.compute(allowance)
+            settled = self._settled(judged, cancel) if plan.settled else None
             pin = self._cache.pin()
             undo.callback(self._cache.unpin, pin)
-            prepared = self._prepare(reads, judged.files)
+            prepared = self._prepare(reads, judged.files, turn)
             undo.callback(self._give_back, prepared)
             cancel.check()
             release = self._ledger.charge(claims_of(plan), ReleaseRecord(
                 role=role, query=text_of(request, "query"), canonical=plan.canonical, key=key, epsilon=plan.epsilon,
                 mechanism=plan.mechanism, outputs=plan.outputs), partial(self._confirm, stated, judged))
             undo.pop_all()
-        handle = Handle(Charge(release, arrived, time.monotonic_ns(), nanoseconds(allowance)), pin, turn)
+        handle = Handle(Charge(release, arrived, time.monotonic_ns(), nanoseconds(allowance), judged.protected), pin, turn)
         self._log.write("release charged", release=release, cameras=len(plan.costs), outputs=len(plan.outputs), groups=len(plan.keys))
         try:
             self._submit(handle, prepared)
             with cancel.calling(partial(self.abandon, handle)):
-                answer = self._carry_out(handle, judged, cancel)
+                answer = self._carry_out(handle, judged, settled, cancel)
                 turn.end()  # before the answer leaves: whoever has it may ask again
                 return replace(answer, notice=f"{answer.notice}{more}")
         except BaseException as error:
@@ -205,39 +217,70 @@ class Desk:
             self.drop(handle)
             raise
 
-    def _prepare(self, reads: Sequence[Read], files: int) -> list[Prepared]:
+    def _settle(self, request: dict[str, Any], judged: Judged, cancel: Cancel) -> Answer:
+        """An answer without noise, though something is protected: from what is public, at no charge."""
+        turn = self._quotas.begin(text_of(request, "role"))
+        try:
+            turn.compute(judged.allowance)
+            rows, notice = noise.answer(judged.plan, self._settled(judged, cancel))
+        finally:
+            turn.end()
+        return Answer(rows, notice, False)
+
+    def _settled(self, judged: Judged, cancel: Cancel) -> list[Key]:
+        """What the inner query says where no program printed anything. Of numbers that no segment changes that is what it says of every
+        video, for one leads to any other segment by segment; and whatever befalls it is public, before anything is charged."""
+        self._evaluations.check()
+        for attempt in range(_ATTEMPTS):  # a room that has ended meanwhile is replaced
+            evaluation = self._evaluations.submit(partial(_public_task, judged, self._room.gauge.free()))
+            done = evaluation.result(evaluation.wait_begun(cancel))
+            if done.rows is not None:
+                return done.rows
+            self._log.write("public computation failed", attempt=attempt + 1, error=done.failure, sqlstate=done.sqlstate)
+        raise EngineUnavailable("could not compute what is exact in this release", detail="Nothing was charged.",
+                                hint="Try again; if it does not help, the engine's log tells more.")
+
+    def _prepare(self, reads: Sequence[Read], files: int, turn: Turn) -> list[Prepared]:
         """Disk for all rows that will be kept, as many and as large as they can be: what is allocated now, nobody can take away."""
         made: list[Prepared] = []
-        try:
+        with ExitStack() as undo:
             for read in reads:
                 owner = read.use.table.owner
                 count, size = self._runner.to_keep(read.kept), self._programs.weight(read.wider.table)
+                turn.take(count, read.wider.table.timeout)
                 self._room.check_kept(count * size, files)
+                space = self._runner.take_space(read.wider.table, count, turn.role)
+                if space is not None:
+                    undo.callback(space.end)
                 try:
-                    made.append(Prepared(read, self._cache.allocate(count, size, owner, self._quotas.kept(owner))))
+                    cells = self._cache.allocate(count, size, owner, self._quotas.kept(owner))
                 except OSError:
                     raise lacking_disk(count * size) from None
-        except BaseException:
-            self._give_back(made)
-            raise
+                undo.callback(self._cache.settle, cells)
+                made.append(Prepared(read, cells, space))
+            undo.pop_all()
         return made
 
     def _give_back(self, prepared: Sequence[Prepared]) -> None:
         for one in prepared:
             self._cache.settle(one.cells)
+            if one.space is not None:
+                one.space.end()
 
-    def _carry_out(self, handle: Handle, judged: Judged, cancel: Cancel) -> Answer:
+    def _carry_out(self, handle: Handle, judged: Judged, settled: list[Key] | None, cancel: Cancel) -> Answer:
         """Slots, evaluation, noise; then the wait."""
         charge = handle.charge
         assert charge is not None
-        while (over := self._over(handle)) > time.monotonic_ns():  # a slot that slips moves it
-            cancel.wait_until(over / NANO)
+        while (over := self._over(handle)) > time.monotonic_ns():  # a slot that slips, or moves up, moves it
+            moves = self._runner.moves
+            while (now := time.monotonic_ns()) < over and moves == self._runner.moves:
+                cancel.wait_until(min(over, now + _LOOK) / NANO)
         rows, computed = self._evaluated(handle, judged, cancel)
-        noisy, notice, computed = self._with_noise(charge.release, judged.plan, rows, computed)
-        assert handle.deadline is not None
-        cancel.wait_until(handle.deadline / NANO)
-        if not computed and not judged.protected:
-            # nothing is hidden here, so that an answer which is not one would only mislead
+        noisy, notice, computed = self._with_noise(charge.release, judged.plan, rows, settled, computed)
+        if judged.protected:
+            assert handle.deadline is not None
+            cancel.wait_until(handle.deadline / NANO)
+        elif not computed:  # nothing is hidden here, so that an answer which is not one would only mislead
             raise SandboxFailed("could not compute the release", hint="The operator finds the cause in the engine's log.")
         # Written after the wait, because the log shows when it was written; the answer leaves only once it can be had again.
         now = time.monotonic_ns()
@@ -250,13 +293,14 @@ class Desk:
         assert handle.charge is not None
         return max(handle.charge.begun, self._runner.read_by(handle.jobs))
 
-    def _with_noise(self, release: int, plan: Plan, rows: list[Key], computed: bool) -> tuple[list[list[str | None]], str, bool]:
+    def _with_noise(self, release: int, plan: Plan, rows: list[Key], settled: list[Key] | None,
+                    computed: bool) -> tuple[list[list[str | None]], str, bool]:
         """The answer; also if the rows are such that none can be made of them."""
         try:
-            return (*noise.answer(plan, rows), computed)
+            return (*noise.answer(plan, rows, settled), computed)
         except Exception as error:
             self._log.write("room failed", release=release, error=type(error).__name__, sqlstate=None)
-            return (*noise.answer(plan, []), False)
+            return (*noise.answer(plan, [], settled), False)
 
     def _evaluated(self, handle: Handle, judged: Judged, cancel: Cancel) -> tuple[list[Key], bool]:
         """Rows of the inner query and whether they are its own, when its time is over; whatever went wrong, those of an empty input."""
@@ -285,6 +329,8 @@ class Desk:
         computation begins ends there and then."""
         charge = handle.charge
         assert charge is not None
+        if not charge.protected:
+            return
         end = handle.deadline
         if end is None and not isinstance(error, Cancelled):
             end = self._over(handle) + charge.allowance
@@ -313,24 +359,25 @@ class Desk:
         handle = Handle(None, self._cache.pin(), turn)
         self._log.write("raw access", tables=len(tables))
         try:
-            self._submit(handle, self._prepare([self._read(TableUse(table, ((0, table.grid.count),))) for table in tables], 0))
+            self._submit(handle, self._prepare([self._read(TableUse(table, ((0, table.grid.count),))) for table in tables], 0,
+                                               turn))
         except BaseException:
             self.drop(handle)
             raise
         return handle
 
     def _submit(self, handle: Handle, prepared: Sequence[Prepared]) -> None:
-        for number, (read, cells) in enumerate(prepared):
+        for number, (read, cells, space) in enumerate(prepared):
             try:
                 runs, moments, keys = read.each()
                 self._shapes.remember(read.wider, read.kind.value, self._programs.runtime_id)
-                job = self._runner.submit(read.wider.table, read.kind, runs, keys, cells)
+                job = self._runner.submit(read.wider.table, read.kind, runs, keys, cells, space)
             except BaseException:
                 self._give_back(prepared[number:])
                 raise
             blocks = Blocks.of(read.use, runs, moments, array("q", map(job.address, keys)), read.wider.picks)
             handle.scans[read.use.table.index] = Scan(read.use, blocks, keys, job)
-        for role in {handle.turn.role, *(read.use.table.owner for read, _ in prepared)}:
+        for role in {handle.turn.role, *(read.use.table.owner for read, *_ in prepared)}:
             self._quotas.post(role, self._cache.held(role))
 
     def scan(self, handle: Handle, table: int) -> Iterator[bytes]:
@@ -343,8 +390,8 @@ class Desk:
 
     def abandon(self, handle: Handle) -> None:
         """Nobody waits for it any more: free its lanes at once. Quick, and safe to call from any thread, more than once."""
-        for job in handle.jobs:
-            self._runner.cancel(job)
+        for job in handle.jobs:  # an owner ends a raw read because of what it shows: that moves nothing
+            self._runner.cancel(job, move_up=handle.charge is not None)
 
     def drop(self, handle: Handle) -> None:
         """The handle ends without an answer; what was charged stays charged."""
@@ -364,30 +411,50 @@ class Desk:
     def check(self, request: dict[str, Any]) -> list[str]:
         """Notices about a definition that can be used; raises what a query over it would."""
         notices: list[str] = []
+        scenes: list[str] = []
         match request.get("kind"):
             case "server":
                 camera = make_camera(_object(request, "server"), self._sources, restoring=request.get("restoring") is True)
             case "table":
                 table = make_table(_object(request, "table"), 0, self._sources, missing=notices.append,
                                    restoring=request.get("restoring") is True)
-                camera = table.camera
+                camera, scenes = table.camera, scenes_of([table])
                 if not notices:
                     self._programs.kind(table.executable)
+                with self._ledger.pool.connection() as conn:
+                    if not is_committed(conn, _object(_object(request, "table"), "server")):
+                        return notices  # whoever made or changed the camera in this transaction has had it registered, or will
             case _:
                 raise Malformed("check of neither a server nor a table")
         if not self._ledger.is_given_away(camera):
             self._ledger.register(camera)
+            if scenes:
+                self._ledger.permit([Claim(camera, [], Fraction(0), scenes=scenes)])
         return notices
 
 
+def _longest(reads: Sequence[Read]) -> Fraction:
+    """Seconds of the longest slot."""
+    return max((read.wider.table.timeout for read in reads), default=Fraction(0))
+
+
 def _task(handle: Handle, judged: Judged, free: tuple[int, int], ident: int) -> Task:
-    """What the evaluator is told of a release."""
+    """What the evaluator is told of a release. Where nothing is protected it is public work."""
     assert handle.charge is not None
-    inner, allowance = judged.inner, handle.charge.allowance
+    inner, public = judged.inner, not judged.protected
+    allowance = handle.charge.allowance + (_PUBLIC * NANO if public else 0)
     return Task(ident, handle.ident, objects(inner, judged.tables, judged.plan.uses, handle.ident),
                 publics(inner), inner.query, judged.settings,
                 {number: scan.blocks for number, scan in handle.scans.items()}, allowance, nanoseconds(margin_of(judged.plan)),
-                is_slow(allowance), judged.files, judged.memory, free)
+                is_slow(handle.charge.allowance), judged.files, judged.memory, free, public)
+
+
+def _public_task(judged: Judged, free: tuple[int, int], ident: int) -> Task:
+    """The same over tables whose programs printed nothing. How long it takes tells nothing, so that it may take long on a busy machine."""
+    inner, handle, uses = judged.inner, secrets.token_hex(16), judged.plan.uses
+    return Task(ident, handle, objects(inner, judged.tables, uses, handle), publics(inner), inner.query, judged.settings,
+                {use.table.index: of_nothing(use) for use in uses}, nanoseconds(judged.allowance + _PUBLIC), 0,
+                is_slow(nanoseconds(judged.allowance)), judged.files, judged.memory, free, public=True)
 
 
 def _object(request: dict[str, Any], name: str) -> dict[str, Any]:

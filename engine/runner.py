@@ -5,7 +5,18 @@ frames ahead of the slots, one that harvests (has the programs' output read and 
 the output of one chunk takes to read moves nobody's slot, and one that closes slots at the moment at which their rows are there in any
 case, so that nothing shows when they were read, and removes their frames.
 
-Frames that are not ready when their slot begins move that lane back by whole slots; so does a lane that comes back late.
+A lane that comes back late moves back by whole slots; so it does while frames are not there because the machine is too busy to decode them
+in time. But how long decoding takes depends on the picture. It must neither move slots where the machine is not to blame, nor make rows of
+one chunk depend on another's picture:
+
+- decoding a chunk is given up when it has taken more processor time than the timetable waits for (`effort.py`), whatever was left over by
+  others. The lane then has the slot at its time, with an empty chunk, so that everything goes on as always, and its rows are the defaults.
+  So decoding what somebody shows takes none of the time of what comes after, and all of it fits into the timetable;
+- each job decodes for itself;
+- what the machine takes away is what decoding is ahead for, by several chunks and by time. A chunk is not given up for it: what others
+  decode would decide its rows;
+- from a chunk that was given up the decoder goes on to the next key frame that is on its way. Chunks before that lie in the same group of
+  pictures, where compression spreads every change (docs/limitations.md).
 """
 
 from __future__ import annotations
@@ -20,39 +31,44 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from queue import Empty
 
 from privid.errors import PrividError, SandboxFailed, VideoUnreadable
 from privid.model import Footage, Table
-from privid.sandbox.chunk import FRAMES_FILE
+from privid.room.priority import QUICK, set_priority
+from privid.sandbox.chunk import CHUNK_FILE, FRAMES_FILE
 from privid.sandbox.executable import Kind
 from privid.sandbox.hands import HANDS, Late, Stop
 from privid.sandbox.program import Program
 from privid.sandbox.run import Outcome, RunResult
 from privid.video.cutout import cutout, is_whole
+from privid.video.decoder import Overspent
 
 from .board import Board
 from .chunks import ChunkCache
 from .durations import Durations
-from .jobs import Job, Margins, Slot, State
+from .frame_space import FrameSpace, Held
+from .jobs import COLD, WARM, Job, Margins, Slot, State
 from .kept import Cell, Cells
 from .log import Log
+from .programs import UNDECODED
 from .reading import reading_time
 from .reserve import directory, reserved
 from .seams import LaneLike, Reader
 from .series import Stretch, Stretches
-from .shelf import Shelf
 from .timetable import NANO, Place, nanoseconds
 
 __all__ = ["Runner"]
 
-#: A slot is handed to its lane so long before it begins, while the slot before it runs: a sandbox must be set up, or one that is there
-#: given a chunk; and later than at the second moment it is not handed over any more
-COLD, WARM = Margins(NANO // 4, NANO // 20), Margins(NANO // 25, NANO // 500)
 #: How often a slot comes again for which its lane was not ready: so often at most, or for so long, but so often at least
 MOST_LATES, LATES_SPAN, LEAST_LATES = 50, 30 * NANO, 5
-PROGRAM, FILES, WHOLE = "program", "files", "whole"
+#: What a job holds that was given up is given back so long after that, whatever its decoder was at
+RESPITE = NANO
+PROGRAM, FILES, WHOLE, NOTHING = "program", "files", "whole", "nothing"
+#: Slots that are closed at a time
+_PIECE = 500
 _NOWHERE, _NO_CELL = Place(0, 0, 1), Cell(0, 0)
 
 
@@ -78,7 +94,7 @@ class Runner:
         self._describe = describe
         self._read_output = read_output
         self._post = post
-        self._shelf = Shelf()
+        self._space = FrameSpace.within(scratch)
         self._board = Board(len(lanes), lambda lane, slot: lanes[lane].ready(slot.job.program), self._margins, log,
                             lambda lane, slot: lanes[lane].is_importing(slot.job.program))
         self._decoders: set[threading.Thread] = set()
@@ -106,7 +122,9 @@ class Runner:
             if count:
                 slots += count
                 work.append(self.durations.work(table, count))
-                begin = max(begin, now + self.durations.lead(table, count))
+                first = min(one.chunk for one in stretches)
+                lead = self.durations.lead(table, count, table.grid.frames(first)[0])
+                begin = max(begin, now + lead + self.durations.waits(table, stretches))
         if not work:
             return 0, max(now, read)
         with self._board.lock:
@@ -147,12 +165,23 @@ class Runner:
         often = self._board.slips_often()
         return ["The machine has been too busy for many slots of late: this may take longer than is announced."] if often else []
 
-    def submit(self, table: Table, kind: Kind, runs: Sequence[tuple[int, int]], keys: Sequence[bytes], cells: Cells) -> Job:
+    def take_space(self, table: Table, count: int, role: str) -> Held | None:
+        """For the decoded frames of so many runs, before anything is charged."""
+        if not count:
+            return None
+        return self._space.take(role, _frames_bytes(table) * (min(self._ahead(table), count) + (0 if is_whole(table) else 1)))
+
+    def _ahead(self, table: Table) -> int:
+        """How many chunks are decoded ahead, as many as a role has room for."""
+        return max(len(self._lanes) + 1, min(self.durations.ahead(table), self._space.most // _frames_bytes(table) - 1))
+
+    def submit(self, table: Table, kind: Kind, runs: Sequence[tuple[int, int]], keys: Sequence[bytes], cells: Cells,
+               space: Held | None = None) -> Job:
         """Reserve slots for the runs (chunk and region) that are neither kept nor under way, and start on them; `cells` are for their
         rows, as many as runs were not kept."""
         folder, warm = self._scratch / f"job-{secrets.token_hex(8)}", self.durations.is_warm(table)
         program = Program(folder / PROGRAM, kind, table.runtime, folder / FILES if table.executable.files else None, warm)
-        job = Job(secrets.token_hex(4), table, program, folder, cells, reading_time(table))
+        job = Job(secrets.token_hex(4), table, program, folder, cells, space, reading_time(table))
         board, wanted, asked, known = self._board, frozenset(keys), list(keys), dict[bytes, int]()
         while True:
             # The cache is asked outside the lock. A slot enters it before it leaves under_way, so unless one of these finished
@@ -167,42 +196,67 @@ class Runner:
                 asked = board.ended_since(finished, wanted)
                 if not asked or not todo:
                     job.kept = known
-                    board.reserve(job, todo, self.durations.pitch(table), time.monotonic_ns() + self.durations.lead(table, len(todo)))
+                    first = table.grid.frames(todo[0].chunk)[0] if todo else 0
+                    job.effort, job.head = self.durations.effort(table), self.durations.head(table, first)
+                    earliest = time.monotonic_ns() + self.durations.lead(table, len(todo), first)
+                    board.reserve(job, todo, self.durations.pitch(table), earliest)
                     for number, slot in enumerate(job.own):
                         slot.cell = cells[number]
                     decoder = threading.Thread(target=self._decode, args=(job,), name=f"decode {job.ident}", daemon=True)
                     if job.own:
-                        self._shelf.enter(table.camera.footage)
                         self._decoders.add(decoder)
                         decoder.start()
                     break
         if not job.own:
-            self._cache.settle(cells)
+            self._settle(job)
         self._post(job)
         self._log.write("job", job=job.ident, chunks=len(runs), slots=len(job.own), shared=len(job.wanted) - len(job.own),
                         pitch_ms=self.durations.pitch(table) / 1e6)
         return job
 
-    def cancel(self, job: Job) -> None:
+    def cancel(self, job: Job, *, move_up: bool = False) -> None:
         """Nobody waits for this job: its slots are given up, except those that another job shares, and those whose programs have ended:
-        what is kept is decided by the timetable, not by how long reading takes, nor by how long that of others takes."""
-        now = time.monotonic_ns()
-        with self._board.lock:
+        what is kept is decided by the timetable, not by how long reading takes, nor by how long that of others takes. `move_up`: slots of
+        others take their places, where no row decided when this happens."""
+        board = self._board
+        with board.lock:
+            now = time.monotonic_ns()
+            job.ends = max(job.ends, now + RESPITE)
             given_up = [slot for slot in job.wanted.values() if not slot.over and slot.users == {job}
                         and not (slot.state is State.RUNNING and _ended(slot) <= now)]
             for slot in job.wanted.values():
                 slot.users.discard(job)
-            self._board.give_up(given_up)
-        self._kill(given_up)
+            given_up.sort(key=lambda slot: slot.state is not State.RUNNING)
+            board.give_up(given_up)
+            if move_up and given_up:
+                board.move_up()  # now: how long the rest takes depends on what has been decoded
+            self._close_all(given_up[:_PIECE])
+        self._kill(given_up[:_PIECE])
+        for start in range(_PIECE, len(given_up), _PIECE):  # lanes need the lock in time
+            with board.lock:
+                self._close_all(given_up[start:start + _PIECE])
+        self._kill(given_up[-1:])
+
+    def _close_all(self, slots: Sequence[Slot]) -> None:
+        for slot in slots:
+            if not slot.over:
+                self._board.close(slot, State.CANCELLED)
+
+    @property
+    def moves(self) -> int:
+        """Changes when slots come earlier than they were to."""
+        return self._board.moves
 
     def fail(self, job: Job, error: BaseException) -> None:
         """The sandbox or the decoder failed: the job ends for everybody who waits for it, with words that are the same whatever the
         video shows. Its slots stay reserved until they have passed, so that nobody's start time tells the moment of the failure."""
         with self._board.lock:
+            job.ends = max(slot.place.end for slot in job.own)
             for slot in job.own:
                 if not slot.over:
                     slot.error = _public(error, job)
                     self._board.close(slot, State.FAILED)
+                    self._board.keep_reserved(slot.place)
             self._board.prune()
 
     def stop(self) -> None:
@@ -211,8 +265,9 @@ class Runner:
             self._board.stopped = True
             slots = list(self._board.under_way.values())
             self._board.give_up(slots)
+            self._close_all(slots)
             decoders = list(self._decoders)
-        self._kill(slots)
+        self._kill(slots, Stop.abandon)
         for thread in (*self._threads, *decoders):
             thread.join(5)
         self._board.harvest.put(None)
@@ -222,7 +277,7 @@ class Runner:
         for lane in self._lanes:
             lane.close()
 
-    def _kill(self, slots: Iterable[Slot]) -> None:
+    def _kill(self, slots: Iterable[Slot], end: Callable[[Stop], None] = Stop.set) -> None:
         """End runs and reads that nobody wants."""
         slots = list(slots)
         for job in {slot.job for slot in slots}:
@@ -231,7 +286,7 @@ class Runner:
         with self._board.lock:
             for slot in slots:
                 if slot.stop is not None:
-                    slot.stop.set()
+                    end(slot.stop)
 
     # A lane's thread
 
@@ -273,11 +328,12 @@ class Runner:
         with self._board.lock:
             if slot.over:
                 return None
-            assert slot.frames is not None and slot.stop is None
+            frames = slot.job.folder / NOTHING if slot.undecoded else slot.frames
+            assert frames is not None and slot.stop is None
             stop = slot.stop = Stop()
         begin = slot.place.begin
         try:
-            return self._lanes[lane].run(slot.job.program, slot.frames, begin / NANO,
+            return self._lanes[lane].run(slot.job.program, frames, begin / NANO,
                                          (begin + nanoseconds(slot.job.table.timeout)) / NANO, stop)
         finally:
             with self._board.lock:
@@ -293,13 +349,20 @@ class Runner:
 
     def _decode(self, job: Job) -> None:
         """Decode a job's frames in order, a few chunks ahead of their slots."""
-        ahead, lead = self.durations.ahead(job.table), self.durations.lead(job.table, len(job.own))
+        with suppress(OSError):  # where it may: on a busy machine frames would be late
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), QUICK)
+        ahead = self._ahead(job.table)
+        lead = self.durations.lead(job.table, len(job.own), job.table.grid.frames(job.own[0].chunk)[0]) + job.effort.most
         try:
             self._install(job)
             for lane, slots in Counter(slot.place.lane for slot in job.own).items():
                 self._lanes[lane].announce(job.program, slots, self.durations.pitch(job.table) / NANO)
             reader = job.reader = self._open_reader(job.table.camera.footage)
             try:
+                set_priority(reader.start(), QUICK)
+                with self._board.lock:
+                    job.started = time.monotonic_ns()
+                    self._board.changed.notify_all()
                 for slot in reserved(job.own):
                     if self._board.may_decode(slot, ahead, lead):
                         self._decode_one(slot, reader)
@@ -310,7 +373,6 @@ class Runner:
                 self._report("decoding failed", error, job)
                 self.fail(job, error)
         finally:
-            self._shelf.leave(job.table.camera.footage)
             with self._board.lock:
                 job.decoding = False
                 self._decoders.discard(threading.current_thread())
@@ -321,6 +383,9 @@ class Runner:
         job.folder.mkdir(mode=0o711)
         (job.folder / WHOLE).mkdir(mode=0o700)
         (job.folder / WHOLE / FRAMES_FILE).touch(0o600)  # one for all chunks, made before the first (reserve.py says why)
+        (job.folder / NOTHING).mkdir(mode=0o755)  # what a lane has instead of a chunk that was given up
+        for name in (FRAMES_FILE, CHUNK_FILE):
+            (job.folder / NOTHING / name).touch(0o644)
         job.program.path.write_bytes(job.table.executable.content)
         job.program.path.chmod(0o555)
         if job.program.files is not None:
@@ -333,32 +398,53 @@ class Runner:
         table, board = slot.job.table, self._board
         frames = directory(slot)
         try:
+            if slot.chunk == slot.job.refused:  # the regions of a chunk are late together
+                raise Overspent
             self._fetch(slot, frames, reader)
             self._describe(table, slot.chunk, slot.region, frames)
+        except Overspent:  # its own doing, and nobody else's: it goes without
+            slot.job.refused = slot.chunk
+            shutil.rmtree(frames, ignore_errors=True)
+            with board.lock:
+                slot.undecoded = True
+                self._be_ready(slot)
+            return
         except BaseException:
             shutil.rmtree(frames, ignore_errors=True)
             raise
         with board.lock:
             slot.frames = frames
             slot.job.held += 1
-            if slot.state is State.WAITING:
-                slot.state = State.READY
-                board.changed.notify_all()
-            else:  # given up meanwhile
-                board.closing.put((0, slot))
+            self._be_ready(slot)
+
+    def _be_ready(self, slot: Slot) -> None:
+        """The caller holds the lock."""
+        if slot.state is State.WAITING:
+            slot.state = State.READY
+            self._board.changed.notify_all()
+        else:  # given up meanwhile
+            self._board.closing.put((0, slot))
 
     def _fetch(self, slot: Slot, frames: Path, reader: Reader) -> None:
-        """A chunk's frames as its table shows them. Those of a mask or a region are written anew, from frames that no sandbox reaches:
-        the file on the shelf is other tables' too."""
-        table = slot.job.table
-        first, footage = table.grid.frames(slot.chunk)[0], table.camera.footage
+        """A chunk's frames as its table shows them. Those of a mask or a region are written anew, from frames that no sandbox reaches.
+
+        Each job decodes for itself: frames that another has decoded would be there in no time, or not be there, by what that had to
+        decode before."""
+        job, table = slot.job, slot.job.table
+        first, end = table.grid.frames(slot.chunk)
+
+        def read(into: Path) -> None:
+            limit = job.effort.limit(first - (job.reached or 0), first=job.reached is None)
+            job.reached = end
+            reader.read(first, end - first, into, limit)
+
         if is_whole(table):
-            self._shelf.fetch(footage, first, table.grid.size, frames, reader.read)
+            read(frames)
             return
-        whole = slot.job.folder / WHOLE
-        if slot.job.whole != slot.chunk:  # the regions of a chunk follow each other
-            self._shelf.fetch(footage, first, table.grid.size, whole, reader.read)
-            slot.job.whole = slot.chunk
+        whole = job.folder / WHOLE
+        if job.whole != slot.chunk:  # the regions of a chunk follow each other
+            read(whole)
+            job.whole = slot.chunk
         cutout(table, slot.region).write(whole / FRAMES_FILE, frames / FRAMES_FILE)
 
     # The harvest's thread
@@ -373,7 +459,9 @@ class Runner:
                 if slot.state is State.CANCELLED:  # before its program had ended
                     board.closing.put((0, slot))
                     continue
-                outcome = self._read_output(slot.cell, job.table, result)
+                outcome = self._read_output(slot.cell, job.table, replace(result, printed=None) if slot.undecoded else result)
+                if slot.undecoded:
+                    outcome = UNDECODED
                 self._cache.put(slot.key, slot.cell.address)
                 with board.lock:
                     job.outcomes[outcome] = job.outcomes.get(outcome, 0) + 1
@@ -404,6 +492,8 @@ class Runner:
                 self._sweep(slot)
                 continue
             if item is None:
+                for job in {slot.job for _, _, slot in waiting if slot.job.settles}:
+                    self._clear_away(job)
                 return
             moment, slot = item
             if moment:
@@ -422,15 +512,32 @@ class Runner:
                 job.held -= 1
                 board.changed.notify_all()
         with board.lock:
-            finished = not job.decoding and not job.left and not job.held
-        if finished:
-            took = [seconds for lane in self._lanes if (seconds := lane.import_time(job.program)) is not None]
-            if took:
-                self.durations.remember_import(job.table, max(took))
-            for lane in self._lanes:
-                lane.dismiss(job.program)
-            self._cache.settle(job.cells)
-            shutil.rmtree(job.folder, ignore_errors=True)
+            if job.decoding or job.left or job.held or job.settles > time.monotonic_ns():
+                return
+            if job.settles < job.ends and not board.stopped:  # whether there is room for others again must tell nothing of what was decoded
+                job.settles = job.ends
+                board.closing.put((job.ends, slot))
+                return
+        self._clear_away(job)
+
+    def _clear_away(self, job: Job) -> None:
+        took = [seconds for lane in self._lanes if (seconds := lane.import_time(job.program)) is not None]
+        if took:
+            self.durations.remember_import(job.table, max(took))
+        for lane in self._lanes:
+            lane.dismiss(job.program)
+        shutil.rmtree(job.folder, ignore_errors=True)
+        self._settle(job)
+
+    def _settle(self, job: Job) -> None:
+        self._cache.settle(job.cells)
+        if job.space is not None:
+            job.space.end()
+
+
+def _frames_bytes(table: Table) -> int:
+    """Of one decoded chunk."""
+    return table.grid.size * table.camera.footage.width * table.camera.footage.height * 3
 
 
 def _ended(slot: Slot) -> int:
@@ -445,6 +552,6 @@ def _public(error: BaseException, job: Job) -> BaseException:
                                hint="The operator finds the cause in the engine's log.")
     if isinstance(error, TooBusy):
         return error
-    if isinstance(error, SandboxFailed):
+    if isinstance(error, (SandboxFailed, OSError)):  # of the system: no room for frames, say
         return SandboxFailed("the sandbox failed", hint="The operator finds the cause in the engine's log and with privid doctor.")
     return error

@@ -59,6 +59,10 @@ class LaneLike(Protocol):
 class Reader(Protocol):
     """Reads runs of frames in ascending order (privid.video.Decoder)."""
 
-    def read(self, first: int, count: int, into: Path) -> object: ...
+    def start(self) -> int:
+        """Starts its process, and tells the number of that."""
+
+    def read(self, first: int, count: int, into: Path, time_limit: int | None = None) -> object:
+        """Raises video.Overspent if that takes more processor time than the limit, in nanoseconds."""
 
     def close(self) -> None: ...

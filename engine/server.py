@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Protocol
 
 from privid.errors import EngineUnavailable
+from privid.sockets import remove_socket
 
 from .cancel import Cancel, Cancelled
 from .log import Log
@@ -29,6 +30,8 @@ from .wire import HELLO_LIMIT, Malformed, pack_json, read_message
 __all__ = ["Conversation", "Server", "listen"]
 
 MAX_CONNECTIONS = 300
+#: for an engine that is about to end, in seconds
+PATIENCE = 5.0
 #: connections that have not said hello: how long each may take, and how many there may be before the oldest of them has to go
 HELLO_SECONDS, MAX_SILENT = 10.0, 32
 _CREDENTIALS = struct.Struct("3i")
@@ -194,7 +197,7 @@ class Server:
 
 def listen(path: Path, peer_uid: int) -> socket.socket:
     """A socket at a path, for that user."""
-    path.unlink(missing_ok=True)  # the data directory's lock is ours, so a socket found here is stale
+    remove_socket(path, {os.getuid(), peer_uid}, PATIENCE)  # _let_in has given it to the peer
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     before = os.umask(0o177)
     try:
@@ -271,8 +274,8 @@ class Watcher:
                     if cancel is not None and not _gone(fd):
                         self._epoll.modify(fd, select.EPOLLRDHUP | select.EPOLLONESHOT)
                         cancel = None
-                if cancel is not None:
-                    cancel.set()
+                if cancel is not None:  # one that has much to give up holds up no other
+                    threading.Thread(target=cancel.set, name="cancel", daemon=True).start()
 
 
 def _gone(fd: int) -> bool:

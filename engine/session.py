@@ -16,6 +16,7 @@ from .cancel import Cancel, Cancelled
 from .handles import Handle
 from .log import Log
 from .release import Desk
+from .veil import veiled
 from .wire import Malformed, pack, pack_json, parse_body
 
 __all__ = ["Session"]
@@ -47,13 +48,15 @@ class Session:
         except KeyError:
             raise Malformed("message of a type not listed") from None
         begun = time.monotonic()
+        request: dict[str, Any] = {}
         try:
-            serve(parse_body(body), send)
+            request = parse_body(body)
+            serve(request, send)
         except (Cancelled, Malformed):
             raise
         except PrividError as error:
             self._log.write("request refused", request=kind, sqlstate=error.sqlstate)
-            send(pack_json("E", error.as_message()))
+            send(pack_json("E", self._told(error, request).as_message()))
         except Exception as error:
             ident = self._log.failure("internal error", error, request=kind)
             send(pack_json("E", EngineUnavailable(
@@ -132,6 +135,13 @@ class Session:
 
     def _check(self, request: dict[str, Any], send: Send) -> None:
         send(pack_json("k", {"notices": self._desk.check(request)}))
+
+    def _told(self, error: PrividError, request: dict[str, Any]) -> PrividError:
+        """What of it is for whoever asks; less where PostgreSQL, which knows that, is gone."""
+        try:
+            return veiled(error, request, self._ledger)
+        except PrividError as gone:
+            return gone
 
     def _abandon(self) -> None:
         with self._lock:

@@ -1,14 +1,14 @@
 """The public timetable: which chunk runs on which lane, from when to when.
 
-All times are integer nanoseconds of the monotonic clock, so that slot i of a reservation begins at exactly start + i * pitch. Every
-decision here is made from public facts only: how many chunks, the table's timeout, what was reserved before. Nothing that a chunk
-does or shows can move another chunk's slot.
+All times are integer nanoseconds of the monotonic clock. Slot i of a reservation begins at exactly start + i * pitch, or when its frames
+are sure to be there, where these lie far from those before them. Every decision here is made from public facts only: which chunks, the
+table's timeout, what was reserved before. Nothing that a chunk does or shows can move another chunk's slot.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -17,7 +17,7 @@ __all__ = ["NANO", "Place", "Timetable", "nanoseconds"]
 NANO = 1_000_000_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Place:
     """One slot: a lane, and when it begins. It lasts one pitch."""
 
@@ -39,18 +39,18 @@ class Timetable:
     def __init__(self, lanes: int) -> None:
         self.free_at = [0] * lanes
 
-    def reserve(self, count: int, pitch: int, earliest: int) -> list[Place]:
-        """Slots for `count` chunks in order, each on the lane that is free first (ties: lowest number).
+    def reserve(self, earliest: Sequence[int], pitch: int) -> list[Place]:
+        """Slots for chunks in order, none before its moment, each on the lane that is free first (ties: lowest number).
 
-        >>> [(p.lane, p.begin) for p in Timetable(2).reserve(3, 10, 100)]
-        [(0, 100), (1, 100), (0, 110)]
+        >>> [(p.lane, p.begin) for p in Timetable(2).reserve([100, 103, 106], 10)]
+        [(0, 100), (1, 103), (0, 110)]
         """
-        lanes = [(max(free, earliest), lane) for lane, free in enumerate(self.free_at)]
+        lanes = [(max([free, *earliest[:1]]), lane) for lane, free in enumerate(self.free_at)]
         heapq.heapify(lanes)
         places: list[Place] = []
-        for _ in range(count):
+        for moment in earliest:
             begin, lane = lanes[0]
-            place = Place(lane, begin, pitch)
+            place = Place(lane, max(begin, moment), pitch)
             heapq.heapreplace(lanes, (place.end, lane))
             self.free_at[lane] = place.end
             places.append(place)

@@ -17,25 +17,20 @@
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 
-typedef struct AggregateContext
-{
-	List	   *found;			/* different aggregates of the level */
-} AggregateContext;
-
-/* Gather the different aggregates of a level. */
+/* Gather the aggregates of a level. */
 static bool
 CollectAggregates(Node *node, void *arg)
 {
-	AggregateContext *context = arg;
+	List	  **found = arg;
 
 	if (node == NULL)
 		return false;
 	if (IsA(node, Aggref))
 	{
-		context->found = list_append_unique(context->found, node);
+		*found = lappend(*found, node);
 		return false;
 	}
-	return expression_tree_walker(node, CollectAggregates, context);
+	return expression_tree_walker(node, CollectAggregates, found);
 }
 
 /* Is it privid.argmax, and really ours? */
@@ -52,18 +47,21 @@ IsArgmax(Aggref *agg)
 Expr *
 FindArgmaxKey(Query *query, Refusal *refusal)
 {
-	AggregateContext context = {NIL};
+	List	   *found = NIL;
 	ListCell   *lc;
 	Aggref	   *argmax = NULL;
+	bool		alone = true;
 
-	CollectAggregates((Node *) query->targetList, &context);
-	CollectAggregates(query->havingQual, &context);
-	foreach(lc, context.found)
+	CollectAggregates((Node *) query->targetList, &found);
+	CollectAggregates(query->havingQual, &found);
+	foreach(lc, found)
 		if (IsArgmax(lfirst_node(Aggref, lc)))
 			argmax = lfirst_node(Aggref, lc);
 	if (argmax == NULL)
 		return NULL;
-	if (list_length(context.found) > 1 || argmax->aggfilter || argmax->aggdistinct || argmax->aggorder)
+	foreach(lc, found)
+		alone = alone && equal(lfirst(lc), argmax);
+	if (!alone || argmax->aggfilter || argmax->aggdistinct || argmax->aggorder)
 	{
 		*refusal = (Refusal)
 		{
@@ -112,7 +110,7 @@ MakeCountStar(void)
 bool
 AsksForFirst(Query *query)
 {
-	AggregateContext context = {NIL};
+	List	   *found = NIL;
 	SortGroupClause *sort;
 	TargetEntry *tle;
 	Oid			family,
@@ -133,6 +131,6 @@ AsksForFirst(Query *query)
 		return false;
 	foreach(lc, query->targetList)
 		if (lfirst(lc) != tle)
-			CollectAggregates((Node *) lfirst_node(TargetEntry, lc)->expr, &context);
-	return context.found == NIL;
+			CollectAggregates((Node *) lfirst_node(TargetEntry, lc)->expr, &found);
+	return found == NIL;
 }

@@ -25,7 +25,7 @@ IsStale(void)
 	return !(n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK));
 }
 
-/* A connection that was greeted, or *error. Whatever goes wrong after the first byte raises. */
+/* See that there is a connection, which was greeted; false and *error if nobody is there. Whatever goes wrong after the first byte raises. */
 static bool
 Connect(int *error)
 {
@@ -35,9 +35,23 @@ Connect(int *error)
 		return true;
 	if (!OpenSocket(&connection, error))
 		return false;
+	SayHello(connection);
+	return true;
+}
+
+/* Like Ask, but an engine that is not there is a false result and *error, not an error that is raised. */
+bool
+TryAsk(char type, const char *body, char expected, const char *source, text **reply, int *error)
+{
+	StringInfoData answer;
+	bool		connected = false,
+				answered = false;
+
 	PG_TRY();
 	{
-		SayHello(connection);
+		connected = Connect(error);
+		if (connected)
+			answered = Exchange(connection, type, body, expected, &answer);
 	}
 	PG_CATCH();
 	{
@@ -45,17 +59,12 @@ Connect(int *error)
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
+	if (!connected)
+		return false;
+	if (!answered)
+		RaiseEngineError(&answer, source);
+	*reply = cstring_to_text_with_len(answer.data, answer.len);
 	return true;
-}
-
-/* A connection, or an error. */
-static void
-EnsureConnected(void)
-{
-	int			error;
-
-	if (!Connect(&error))
-		ReportUnreachable("connect to", error);
 }
 
 /*
@@ -65,37 +74,10 @@ EnsureConnected(void)
 text *
 Ask(char type, const char *body, char expected, const char *source)
 {
-	StringInfoData reply;
-	char		answer = 0;
-
-	PG_TRY();
-	{
-		EnsureConnected();
-		SendMessage(connection, type, body);
-		initStringInfo(&reply);
-		answer = ReceiveMessage(connection, &reply);
-		if (answer != 'E' && answer != expected)
-			ReportUnreachable("understand", 0);
-	}
-	PG_CATCH();
-	{
-		DropSocket(&connection);
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
-	if (answer == 'E')
-		RaiseEngineError(&reply, source);
-	return cstring_to_text_with_len(reply.data, reply.len);
-}
-
-/* Like Ask, but an engine that is not there is a false result, not an error. */
-bool
-TryAsk(char type, const char *body, char expected, text **reply)
-{
+	text	   *reply;
 	int			error;
 
-	if (!Connect(&error))
-		return false;
-	*reply = Ask(type, body, expected, NULL);
-	return true;
+	if (!TryAsk(type, body, expected, source, &reply, &error))
+		ReportUnreachable("connect to", error);
+	return reply;
 }

@@ -29,6 +29,7 @@ CheckOne(Oid catalog, Oid object)
 	text	   *reply,
 			   *notices;
 	char	   *notice;
+	int			error;
 	bool		server = catalog == ForeignServerRelationId;
 	Cameras		said = {0};
 
@@ -47,13 +48,10 @@ CheckOne(Oid catalog, Oid object)
 	}
 	/* as privid.is_restoring(): the masks of a dump come after its tables */
 	if (!check_function_bodies && superuser())
-	{
-		AppendJsonKey(&out, "restoring");
-		appendStringInfoString(&out, "true");
-	}
+		AppendJsonBool(&out, "restoring", true);
 	AppendSettings(&out);
 	appendStringInfoChar(&out, '}');
-	if (!TryAsk('K', out.data, 'k', &reply))
+	if (!TryAsk('K', out.data, 'k', NULL, &reply, &error))
 	{
 		ereport(WARNING,
 				(errcode(ERRCODE_PRIVID_ENGINE),

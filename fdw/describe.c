@@ -77,8 +77,7 @@ AppendOptions(StringInfo out, List *options)
 {
 	ListCell   *lc;
 
-	AppendJsonKey(out, "options");
-	appendStringInfoChar(out, '{');
+	OpenJson(out, "options", '{');
 	foreach(lc, options)
 	{
 		DefElem    *def = lfirst_node(DefElem, lc);
@@ -94,8 +93,7 @@ AppendServer(StringInfo out, Oid serverid)
 {
 	ForeignServer *server = GetForeignServer(serverid);
 
-	AppendJsonKey(out, "server");
-	appendStringInfoChar(out, '{');
+	OpenJson(out, "server", '{');
 	AppendJsonString(out, "name", server->servername);
 	AppendJsonInt(out, "oid", server->serverid);
 	AppendJsonString(out, "owner", GetUserNameFromId(server->owner, false));
@@ -129,8 +127,7 @@ AppendCamera(StringInfo out, Oid serverid, Cameras *said)
 void
 AppendReader(StringInfo out, Oid role, Oid serverid)
 {
-	AppendJsonKey(out, NULL);
-	appendStringInfoChar(out, '{');
+	OpenJson(out, NULL, '{');
 	AppendJsonInt(out, "role", role);
 	AppendJsonInt(out, "server", serverid);
 	appendStringInfoChar(out, '}');
@@ -194,8 +191,7 @@ AppendLabels(StringInfo out, Oid enumtype)
 	SysScanDesc scan;
 	HeapTuple	tuple;
 
-	AppendJsonKey(out, "labels");
-	appendStringInfoChar(out, '[');
+	OpenJson(out, "labels", '[');
 	ScanKeyInit(&key, Anum_pg_enum_enumtypid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(enumtype));
 	scan = systable_beginscan_ordered(rel, index_open(EnumTypIdSortOrderIndexId, AccessShareLock), NULL, 1, &key);
 	while ((tuple = systable_getnext_ordered(scan, ForwardScanDirection)) != NULL)
@@ -266,8 +262,7 @@ AppendColumn(StringInfo out, Relation rel, Form_pg_attribute att)
 {
 	bool		isenum = get_typtype(att->atttypid) == TYPTYPE_ENUM;
 
-	AppendJsonKey(out, NULL);
-	appendStringInfoChar(out, '{');
+	OpenJson(out, NULL, '{');
 	AppendJsonString(out, "name", NameStr(att->attname));
 	AppendJsonInt(out, "attno", att->attnum);
 	AppendJsonString(out, "type", isenum ? "enum" : ShortTypeName(att->atttypid));
@@ -296,8 +291,7 @@ AppendTable(StringInfo out, Oid relid, Cameras *said)
 	AppendJsonString(out, "owner", GetUserNameFromId(rel->rd_rel->relowner, false));
 	AppendCamera(out, table->serverid, said);
 	AppendOptions(out, table->options);
-	AppendJsonKey(out, "columns");
-	appendStringInfoChar(out, '[');
+	OpenJson(out, "columns", '[');
 	for (int i = 0; i < desc->natts; i++)
 		if (!TupleDescAttr(desc, i)->attisdropped)
 			AppendColumn(out, rel, TupleDescAttr(desc, i));
@@ -311,8 +305,7 @@ AppendSettings(StringInfo out)
 {
 	static const char *const names[] = {"TimeZone", "DateStyle", "IntervalStyle", "timezone_abbreviations"};
 
-	AppendJsonKey(out, "settings");
-	appendStringInfoChar(out, '{');
+	OpenJson(out, "settings", '{');
 	for (int i = 0; i < lengthof(names); i++)
 		AppendJsonString(out, names[i], GetConfigOption(names[i], false, false));
 	appendStringInfoChar(out, '}');

@@ -45,8 +45,7 @@ WriteArgs(Writer *w, List *args)
 {
 	ListCell   *lc;
 
-	AppendJsonKey(&w->out, "args");
-	appendStringInfoChar(&w->out, '[');
+	OpenJson(&w->out, "args", '[');
 	foreach(lc, args)
 	{
 		AppendJsonKey(&w->out, NULL);
@@ -102,8 +101,7 @@ WriteAny(Writer *w, ScalarArrayOpExpr *expr, const char *identity)
 	AppendJsonString(&w->out, "e", "any");
 	AppendJsonString(&w->out, "fn", identity);
 	AppendJsonBool(&w->out, "all", !expr->useOr);
-	AppendJsonKey(&w->out, "args");
-	appendStringInfoChar(&w->out, '[');
+	OpenJson(&w->out, "args", '[');
 	WriteExpr(w, linitial(expr->args));
 
 	get_typlenbyvalalign(element, &length, &byval, &align);
@@ -111,12 +109,10 @@ WriteAny(Writer *w, ScalarArrayOpExpr *expr, const char *identity)
 	w->nodes += count;
 	appendStringInfoString(&w->out, ",{");
 	AppendJsonString(&w->out, "e", "array");
-	AppendJsonKey(&w->out, "items");
-	appendStringInfoChar(&w->out, '[');
+	OpenJson(&w->out, "items", '[');
 	for (int i = 0; i < count && w->nodes <= MAX_RELEASE_NODES; i++)
 	{
-		AppendJsonKey(&w->out, NULL);
-		appendStringInfoChar(&w->out, '{');
+		OpenJson(&w->out, NULL, '{');
 		WriteConst(w, element, items[i], nulls[i]);
 		AppendJsonString(&w->out, "type", ShortTypeName(element));
 		AppendJsonInt(&w->out, "loc", -1);
@@ -137,14 +133,12 @@ WriteCase(Writer *w, CaseExpr *expr)
 	ListCell   *lc;
 
 	AppendJsonString(&w->out, "e", "case");
-	AppendJsonKey(&w->out, "whens");
-	appendStringInfoChar(&w->out, '[');
+	OpenJson(&w->out, "whens", '[');
 	foreach(lc, expr->args)
 	{
 		CaseWhen   *when = lfirst_node(CaseWhen, lc);
 
-		AppendJsonKey(&w->out, NULL);
-		appendStringInfoChar(&w->out, '[');
+		OpenJson(&w->out, NULL, '[');
 		w->case_arg = expr->arg;
 		WriteExpr(w, (Node *) when->expr);
 		w->case_arg = saved;
@@ -536,8 +530,7 @@ WriteAggregate(Writer *w, Aggref *agg, const char *name)
 	w->grouped = false;
 	AppendJsonString(&w->out, "name", identity);
 	AppendJsonString(&w->out, "label", name);
-	AppendJsonKey(&w->out, "args");
-	appendStringInfoChar(&w->out, '[');
+	OpenJson(&w->out, "args", '[');
 	/* of WITHIN GROUP: the fraction, then what is in order */
 	foreach(lc, agg->aggdirectargs)
 	{

@@ -10,32 +10,39 @@
 #include "writer.h"
 
 #include "catalog/pg_type.h"
-#include "common/int.h"
+#include "executor/executor.h"
+#include "fmgr.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
+#include "parser/parse_clause.h"
 #include "parser/parse_oper.h"
+#include "parser/parse_relation.h"
 #include "rewrite/rewriteManip.h"
 #include "utils/builtins.h"
-#include "utils/date.h"
 #include "utils/fmgroids.h"
-#include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
-#include "utils/timestamp.h"
 
 /* ------------------------------------------------------------------ subqueries without FROM */
+
+/* Has a query nothing but columns, FROM and WHERE? */
+static bool
+IsBare(Query *query)
+{
+	return query->commandType == CMD_SELECT && !query->hasAggs && !query->hasWindowFuncs && !query->hasTargetSRFs &&
+		query->groupClause == NIL && query->groupingSets == NIL && query->havingQual == NULL && query->cteList == NIL &&
+		query->setOperations == NULL && query->distinctClause == NIL && query->limitCount == NULL &&
+		query->limitOffset == NULL && query->rowMarks == NIL;
+}
 
 /* Is a query no more than one column of what stands there? */
 static bool
 IsPlain(Query *query)
 {
-	return query->commandType == CMD_SELECT && query->rtable == NIL && query->jointree->fromlist == NIL &&
-		query->jointree->quals == NULL && !query->hasAggs && !query->hasWindowFuncs && !query->hasTargetSRFs &&
-		query->groupClause == NIL && query->groupingSets == NIL && query->havingQual == NULL && query->cteList == NIL &&
-		query->setOperations == NULL && query->distinctClause == NIL && query->limitCount == NULL &&
-		query->limitOffset == NULL && query->rowMarks == NIL && list_length(query->targetList) == 1;
+	return IsBare(query) && query->rtable == NIL && query->jointree->fromlist == NIL && query->jointree->quals == NULL &&
+		list_length(query->targetList) == 1;
 }
 
 /* Subqueries without FROM as the expressions that they are. */
@@ -61,91 +68,59 @@ PlainMutator(Node *node, void *context)
 
 /* ------------------------------------------------------------------ generate_series */
 
-/* One row of VALUES. */
-static List *
-MakeRow(Oid type, Datum value)
+/* Is it one of those that list whole numbers or moments? */
+static bool
+IsSeries(Oid funcid)
 {
-	int16		length;
-	bool		byval;
-
-	get_typlenbyval(type, &length, &byval);
-	return list_make1(makeConst(type, -1, InvalidOid, length, value, false, byval));
-}
-
-/* The moments of a series; NIL if they are too many, or none. */
-static List *
-Moments(Oid type, Timestamp moment, Timestamp last, Datum step)
-{
-	Interval	nothing = {0};
-	int			sign = DatumGetInt32(DirectFunctionCall2(interval_cmp, step, IntervalPGetDatum(&nothing)));
-	List	   *rows = NIL;
-
-	while (sign != 0 && (sign > 0 ? moment <= last : moment >= last))
-	{
-		CHECK_FOR_INTERRUPTS();
-		if (list_length(rows) == MAX_PUBLIC_ROWS)
-			return NIL;
-		rows = lappend(rows, MakeRow(type, TimestampGetDatum(moment)));
-		moment = DatumGetTimestamp(type == TIMESTAMPTZOID
-								   ? DirectFunctionCall2(timestamptz_pl_interval, TimestampTzGetDatum(moment), step)
-								   : DirectFunctionCall2(timestamp_pl_interval, TimestampGetDatum(moment), step));
-	}
-	return rows;
-}
-
-/* The whole numbers of a series. */
-static List *
-Numbers(Oid type, int64 number, int64 last, int64 step)
-{
-	List	   *rows = NIL;
-
-	/* counted from the beginning, so that nothing overflows */
-	while (step != 0 && (step > 0 ? number <= last : number >= last))
-	{
-		CHECK_FOR_INTERRUPTS();
-		if (list_length(rows) == MAX_PUBLIC_ROWS)
-			return NIL;
-		rows = lappend(rows, MakeRow(type, type == INT4OID ? Int32GetDatum((int32) number) : Int64GetDatum(number)));
-		if (pg_add_s64_overflow(number, step, &number))
-			break;
-	}
-	return rows;
-}
-
-/* Of a constant that is a whole number. */
-static int64
-WholeOf(List *args, int place, Oid type)
-{
-	Datum		value = list_nth_node(Const, args, place)->constvalue;
-
-	return type == INT4OID ? DatumGetInt32(value) : DatumGetInt64(value);
-}
-
-/* The rows of generate_series of constants, or NIL. */
-static List *
-SeriesOf(FuncExpr *call)
-{
-	Oid			type = call->funcresulttype;
-	ListCell   *lc;
-
-	foreach(lc, call->args)
-		if (!IsA(lfirst(lc), Const) || lfirst_node(Const, lc)->constisnull)
-		return NIL;
-	switch (call->funcid)
+	switch (funcid)
 	{
 		case F_GENERATE_SERIES_TIMESTAMPTZ_TIMESTAMPTZ_INTERVAL:
 		case F_GENERATE_SERIES_TIMESTAMP_TIMESTAMP_INTERVAL:
-			return Moments(type, DatumGetTimestamp(linitial_node(Const, call->args)->constvalue),
-						   DatumGetTimestamp(lsecond_node(Const, call->args)->constvalue),
-						   lthird_node(Const, call->args)->constvalue);
 		case F_GENERATE_SERIES_INT4_INT4:
 		case F_GENERATE_SERIES_INT8_INT8:
-			return Numbers(type, WholeOf(call->args, 0, type), WholeOf(call->args, 1, type), 1);
 		case F_GENERATE_SERIES_INT4_INT4_INT4:
 		case F_GENERATE_SERIES_INT8_INT8_INT8:
-			return Numbers(type, WholeOf(call->args, 0, type), WholeOf(call->args, 1, type), WholeOf(call->args, 2, type));
+			return true;
 		default:
+			return false;
+	}
+}
+
+/* The rows of generate_series of constants, each a list of one; NIL if they are too many, or none. */
+static List *
+SeriesOf(FuncExpr *call)
+{
+	LOCAL_FCINFO(fcinfo, FUNC_MAX_ARGS);
+	FmgrInfo	function;
+	ReturnSetInfo more = {.type = T_ReturnSetInfo,.allowedModes = SFRM_ValuePerCall};
+	List	   *rows = NIL;
+	int16		length;
+	bool		byval;
+	ListCell   *lc;
+
+	if (!IsSeries(call->funcid))
+		return NIL;
+	fmgr_info(call->funcid, &function);
+	more.econtext = CreateStandaloneExprContext();
+	InitFunctionCallInfoData(*fcinfo, &function, list_length(call->args), InvalidOid, NULL, (Node *) &more);
+	foreach(lc, call->args)
+	{
+		if (!IsA(lfirst(lc), Const) || lfirst_node(Const, lc)->constisnull)
 			return NIL;
+		fcinfo->args[foreach_current_index(lc)].value = lfirst_node(Const, lc)->constvalue;
+		fcinfo->args[foreach_current_index(lc)].isnull = false;
+	}
+	get_typlenbyval(call->funcresulttype, &length, &byval);
+	for (;;)
+	{
+		Datum		value = FunctionCallInvoke(fcinfo);
+
+		CHECK_FOR_INTERRUPTS();
+		if (more.isDone != ExprMultipleResult)
+			return rows;
+		if (list_length(rows) == MAX_PUBLIC_ROWS)
+			return NIL;
+		rows = lappend(rows, list_make1(makeConst(call->funcresulttype, -1, InvalidOid, length, value, false, byval)));
 	}
 }
 
@@ -183,63 +158,34 @@ ListSeries(Node *node, void *context)
 
 /* ------------------------------------------------------------------ semi-joins */
 
+/* A query in FROM of another; what the parser makes of it there. */
+static ParseNamespaceItem *
+AddSource(ParseState *pstate, Query *query, Query *source)
+{
+	RangeTblRef *ref = makeNode(RangeTblRef);
+	ParseNamespaceItem *item;
+
+	pstate->p_rtable = query->rtable;
+	item = addRangeTableEntryForSubquery(pstate, source, makeAlias("sought", NIL), false, true);
+	query->rtable = pstate->p_rtable;
+	ref->rtindex = item->p_rtindex;
+	query->jointree->fromlist = lappend(query->jointree->fromlist, ref);
+	return item;
+}
+
 /* SELECT DISTINCT of all columns of a query. */
 static Query *
 MakeDistinct(Query *query)
 {
+	ParseState *pstate = make_parsestate(NULL);
 	Query	   *outer = makeNode(Query);
-	RangeTblEntry *rte = makeNode(RangeTblEntry);
-	RangeTblRef *ref = makeNode(RangeTblRef);
-	ListCell   *lc;
 
-	rte->rtekind = RTE_SUBQUERY;
-	rte->subquery = query;
-	rte->eref = makeAlias("sought", NIL);
-	rte->inFromCl = true;
-	ref->rtindex = 1;
 	outer->commandType = CMD_SELECT;
 	outer->canSetTag = true;
-	outer->rtable = list_make1(rte);
-	outer->jointree = makeFromExpr(list_make1(ref), NULL);
-	foreach(lc, query->targetList)
-	{
-		TargetEntry *tle = lfirst_node(TargetEntry, lc);
-		SortGroupClause *clause = makeNode(SortGroupClause);
-		Var		   *var;
-
-		if (tle->resjunk)
-			continue;
-		var = makeVarFromTargetEntry(1, tle);
-		rte->eref->colnames = lappend(rte->eref->colnames, makeString(pstrdup(tle->resname ? tle->resname : "sought")));
-		clause->tleSortGroupRef = list_length(outer->targetList) + 1;
-		get_sort_group_operators(exprType((Node *) var), false, true, false, &clause->sortop, &clause->eqop, NULL,
-								 &clause->hashable);
-		outer->targetList = lappend(outer->targetList, makeTargetEntry((Expr *) var, clause->tleSortGroupRef,
-																	   pstrdup(tle->resname ? tle->resname : "sought"), false));
-		llast_node(TargetEntry, outer->targetList)->ressortgroupref = clause->tleSortGroupRef;
-		outer->distinctClause = lappend(outer->distinctClause, clause);
-	}
+	outer->jointree = makeFromExpr(NIL, NULL);
+	outer->targetList = expandNSItemAttrs(pstate, AddSource(pstate, outer, query), 0, false, -1);
+	outer->distinctClause = transformDistinctClause(pstate, &outer->targetList, NIL, false);
 	return outer;
-}
-
-/* A query in FROM of another; its number there. */
-static int
-AddSource(Query *query, Query *source)
-{
-	RangeTblEntry *rte = makeNode(RangeTblEntry);
-	RangeTblRef *ref = makeNode(RangeTblRef);
-	ListCell   *lc;
-
-	rte->rtekind = RTE_SUBQUERY;
-	rte->subquery = source;
-	rte->eref = makeAlias("sought", NIL);
-	foreach(lc, source->targetList)
-		rte->eref->colnames = lappend(rte->eref->colnames, makeString(lfirst_node(TargetEntry, lc)->resname));
-	rte->inFromCl = true;
-	query->rtable = lappend(query->rtable, rte);
-	ref->rtindex = list_length(query->rtable);
-	query->jointree->fromlist = lappend(query->jointree->fromlist, ref);
-	return ref->rtindex;
 }
 
 /* Is this the equality by which values of its left type are grouped, so that DISTINCT leaves no two that it equates? */
@@ -278,19 +224,12 @@ JoinIn(Query *query, SubLink *link)
 	if (list_length(below->targetList) != 1)
 		return NULL;
 	test = copyObject(test);
-	lsecond(test->args) = makeVarFromTargetEntry(AddSource(query, below), tle);
+	lsecond(test->args) = makeVarFromTargetEntry(AddSource(make_parsestate(NULL), query, below)->p_rtindex, tle);
 	return (Node *) test;
 }
 
-/* Has the subquery of an EXISTS nothing but FROM and WHERE? What it selects does not matter. */
-static bool
-IsSearch(Query *query)
-{
-	return query->commandType == CMD_SELECT && query->jointree->fromlist != NIL && !query->hasAggs && !query->hasWindowFuncs &&
-		!query->hasTargetSRFs && query->groupClause == NIL && query->groupingSets == NIL && query->havingQual == NULL &&
-		query->cteList == NIL && query->setOperations == NULL && query->distinctClause == NIL && query->limitCount == NULL &&
-		query->limitOffset == NULL && query->rowMarks == NIL;
-}
+/* How many conditions of an EXISTS may name both levels; PostgreSQL compares each column that is sought with all others. */
+#define MAX_SOUGHT 100
 
 /* outer = inner, in this order, of a condition between the two levels; NULL if it is none */
 static OpExpr *
@@ -319,18 +258,22 @@ JoinExists(Query *query, SubLink *link)
 	ListCell   *lc;
 	int			rel;
 
-	if (link->subLinkType != EXISTS_SUBLINK || !IsSearch(below))
+	/* what it selects does not matter */
+	if (link->subLinkType != EXISTS_SUBLINK || !IsBare(below) || below->jointree->fromlist == NIL)
 		return NULL;
 	below->targetList = NIL;
 	foreach(lc, make_ands_implicit((Expr *) below->jointree->quals))
 	{
 		OpExpr	   *pair = Correlation(lfirst(lc));
 
+		CHECK_FOR_INTERRUPTS();
 		if (pair == NULL)
 		{
 			kept = lappend(kept, lfirst(lc));
 			continue;
 		}
+		if (list_length(pairs) == MAX_SOUGHT)
+			return NULL;
 		pairs = lappend(pairs, pair);
 		below->targetList = lappend(below->targetList, makeTargetEntry(lsecond(pair->args), list_length(pairs), "sought", false));
 	}
@@ -338,7 +281,7 @@ JoinExists(Query *query, SubLink *link)
 	if (pairs == NIL || contain_vars_of_level((Node *) below, 1))
 		return NULL;
 	below = MakeDistinct(below);
-	rel = AddSource(query, below);
+	rel = AddSource(make_parsestate(NULL), query, below)->p_rtindex;
 	foreach(lc, pairs)
 	{
 		OpExpr	   *pair = lfirst_node(OpExpr, lc);
@@ -371,6 +314,7 @@ JoinSought(Query *query)
 	query->jointree->quals = found == NIL ? NULL : (Node *) make_ands_explicit(found);
 }
 
+/* The same for every level. */
 static bool
 SoughtWalker(Node *node, void *context)
 {

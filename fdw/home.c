@@ -6,7 +6,8 @@
  * in the default search_path. It is made when it is first needed, for members
  * of privid_analyst only, and only where they could create nothing otherwise.
  * The hook that sees to it also notes which utility statement is the client's;
- * another, whether a statement runs inside of one.
+ * another, whether a statement runs inside of one. What a refresh of a
+ * materialized view may not do is in refresh.c.
  */
 #include "privid.h"
 
@@ -25,6 +26,7 @@ static ProcessUtility_hook_type previous_utility = NULL;
 static Node *client_utility = NULL;
 static ExecutorRun_hook_type previous_run = NULL;
 static int	running = 0;
+static int	refreshing = 0;
 
 /* Would an unqualified name have no schema that this role may create in? */
 static bool
@@ -79,10 +81,16 @@ PrividUtility(PlannedStmt *pstmt, const char *source, bool readOnlyTree, Process
 {
 	Node	   *statement = pstmt->utilityStmt;
 	Node	   *outer = client_utility;
+	const bool	refresh = IsA(statement, RefreshMatViewStmt);
 
 	CheckRoleStatement(statement);
+	CheckGrantStatement(statement, context == PROCESS_UTILITY_TOPLEVEL);
+	if (refreshing > 0)
+		RefuseDefinition(statement);
 	if (IsA(statement, CreateForeignTableStmt) && NeedsHome((CreateForeignTableStmt *) statement))
 		MakeHome();
+	if (refresh)
+		refreshing++;
 	client_utility = context == PROCESS_UTILITY_TOPLEVEL || IsClientAtWork() ? statement : NULL;
 	PG_TRY();
 	{
@@ -94,6 +102,8 @@ PrividUtility(PlannedStmt *pstmt, const char *source, bool readOnlyTree, Process
 	PG_FINALLY();
 	{
 		client_utility = outer;
+		if (refresh)
+			refreshing--;
 	}
 	PG_END_TRY();
 }

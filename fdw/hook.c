@@ -8,6 +8,7 @@
  */
 #include "privid.h"
 
+#include "access/parallel.h"
 #include "executor/executor.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/pathnode.h"
@@ -17,27 +18,7 @@
 static planner_hook_type previous_planner = NULL;
 static set_rel_pathlist_hook_type previous_pathlist = NULL;
 
-/* Does a table of a camera occur anywhere in this tree? */
-static bool
-MentionsPrividWalker(Node *node, void *context)
-{
-	if (node == NULL)
-		return false;
-	if (IsA(node, RangeTblEntry))
-		return IsPrividEntry((RangeTblEntry *) node);
-	if (IsA(node, Query))
-		return query_tree_walker((Query *) node, MentionsPrividWalker, context, QTW_EXAMINE_RTES_BEFORE);
-	return expression_tree_walker(node, MentionsPrividWalker, context);
-}
-
-/* The same for a whole query. */
-bool
-MentionsPrivid(Query *query)
-{
-	return MentionsPrividWalker((Node *) query, NULL);
-}
-
-/* All relations that a statement names, also through views and in subqueries. */
+/* Gather entries for relations. */
 static bool
 CollectRelations(Node *node, void *context)
 {
@@ -56,17 +37,37 @@ CollectRelations(Node *node, void *context)
 	return expression_tree_walker(node, CollectRelations, context);
 }
 
-/*
- * Check rights on all relations now, as the executor will: public rows are read,
- * and refusals that depend on them heard, while a statement is planned.
- */
-static void
-CheckRights(Query *query)
+/* RangeTblEntry: all relations that a tree names, also through views and in subqueries. */
+List *
+RelationsOf(Node *tree)
 {
 	List	   *relations = NIL;
 
-	CollectRelations((Node *) query, &relations);
-	ExecCheckRTPerms(relations, true);
+	(void) CollectRelations(tree, &relations);
+	return relations;
+}
+
+/* Does a table of a camera occur anywhere in this query? */
+bool
+MentionsPrivid(Query *query)
+{
+	ListCell   *lc;
+
+	foreach(lc, RelationsOf((Node *) query))
+		if (IsPrividEntry(lfirst(lc)))
+			return true;
+	return false;
+}
+
+/* A parallel worker knows nothing of what its leader is about: whether it previews, or whose statement it carries out. */
+static void
+CheckProcess(void)
+{
+	if (IsParallelWorker())
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
+				 errmsg("tables of cameras cannot be read during a parallel operation"),
+				 errhint("Declare functions that read them PARALLEL UNSAFE, as they are by default.")));
 }
 
 /*
@@ -85,7 +86,9 @@ PrividPlanner(Query *parse, const char *source, int options, ParamListInfo param
 	{
 		bool		raw = ReadsRaw(parse, source);
 
-		CheckRights(parse);
+		CheckProcess();
+		/* as the executor will: public rows are read, and refusals that depend on them heard, while a statement is planned */
+		ExecCheckRTPerms(RelationsOf((Node *) parse), true);
 		parse = copyObject(parse);
 		if (raw)
 			ApproveRawStatement(parse, source);

@@ -16,6 +16,7 @@
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
+#include "parser/parse_param.h"
 #include "parser/parsetree.h"
 #include "rewrite/rewriteManip.h"
 #include "utils/builtins.h"
@@ -85,19 +86,6 @@ HasAggregateBelow(Query *query)
 			return true;
 	}
 	return false;
-}
-
-/* Is there a parameter whose value only an execution knows? */
-static bool
-HasParameterWalker(Node *node, void *context)
-{
-	if (node == NULL)
-		return false;
-	if (IsA(node, Param))
-		return true;
-	if (IsA(node, Query))
-		return query_tree_walker((Query *) node, HasParameterWalker, context, 0);
-	return expression_tree_walker(node, HasParameterWalker, context);
 }
 
 /* ------------------------------------------------------------------ common table expressions */
@@ -280,37 +268,26 @@ IsRelease(Query *query, Statement *statement)
 	if (!ShowsRaw(query) && !below)
 		return false;
 	/* a plan that is made without knowing its parameters cannot ask; then the outer level is taken */
-	if (!below || (statement->params == NULL && HasParameterWalker((Node *) query, NULL)))
+	if (!below || (statement->params == NULL && query_contains_extern_params(query)))
 		return true;
 	Choose(query, statement);
 	return list_member_ptr(statement->chosen, query);
 }
 
-/* Keep the tables of what was taken out of the statement, for the executor's checks. */
-static bool
-CollectEntries(Node *node, void *arg)
+/* Keep the tables of what is taken out of the statement, for the executor's checks. */
+static void
+KeepEntries(Node *tree, Statement *statement)
 {
-	Statement  *statement = arg;
+	ListCell   *lc;
 
-	if (node == NULL)
-		return false;
-	if (IsA(node, RangeTblEntry))
+	foreach(lc, RelationsOf(tree))
 	{
-		RangeTblEntry *rte = (RangeTblEntry *) node;
+		RangeTblEntry *copy = copyObject(lfirst_node(RangeTblEntry, lc));
 
-		if (rte->rtekind == RTE_RELATION)
-		{
-			RangeTblEntry *copy = copyObject(rte);
-
-			copy->securityQuals = NIL;
-			copy->inh = false;
-			statement->entries = lappend(statement->entries, copy);
-		}
-		return false;
+		copy->securityQuals = NIL;
+		copy->inh = false;
+		statement->entries = lappend(statement->entries, copy);
 	}
-	if (IsA(node, Query))
-		return query_tree_walker((Query *) node, CollectEntries, statement, QTW_EXAMINE_RTES_BEFORE);
-	return expression_tree_walker(node, CollectEntries, statement);
 }
 
 /* Make the level a release. */
@@ -324,7 +301,7 @@ MakeRelease(Query *query, Statement *statement)
 	release = DetachRelease(query, &refusal);
 	if (release == NIL)
 		RaiseRefusal(&refusal, statement->source);
-	CollectEntries((Node *) ReleaseQuery(release), statement);
+	KeepEntries((Node *) ReleaseQuery(release), statement);
 }
 
 /* ------------------------------------------------------------------ levels without rows */
@@ -390,7 +367,7 @@ EmptyLevel(Query *query, Statement *statement)
 
 		if (IsPrividEntry(rte))
 		{
-			CollectEntries((Node *) rte, statement);
+			KeepEntries((Node *) rte, statement);
 			rte->subquery = MakeNothing(rte->relid);
 			rte->rtekind = RTE_SUBQUERY;
 			rte->relid = InvalidOid;

@@ -19,7 +19,7 @@ bool		privid_reuse = true;
 bool		privid_raw = false;
 int			privid_allowance = 10000;
 char	   *privid_socket = NULL;
-bool		privid_preloaded = false;
+static bool preloaded = false;
 
 void		_PG_init(void);
 
@@ -27,15 +27,14 @@ PG_FUNCTION_INFO_V1(privid_library_version);
 
 /*
  * Only roles that may own a camera can ask for raw rows, and only themselves, not
- * by code that runs in their name. Whether a role may
- * see those of a given camera is decided again at each use (raw.c); this
- * check is here so that an analyst hears no early.
+ * by code that runs in their name. Whether a role may see those of a given camera
+ * is decided again at each use (raw.c); this check is here so that an analyst
+ * hears no early.
  */
 static bool
 CheckRaw(bool *newval, void **extra, GucSource source)
 {
 	Oid			owners;
-
 	bool		sent = ClientUtility() && (IsA(ClientUtility(), VariableSetStmt) || source == PGC_S_TEST);
 
 	if (*newval && source >= PGC_S_TEST && !(sent && IsClientAtWork()) && !InitializingParallelWorker)
@@ -88,7 +87,7 @@ _PG_init(void)
 
 	if (!process_shared_preload_libraries_in_progress)
 		return;
-	privid_preloaded = true;
+	preloaded = true;
 	InstallPlannerHook();
 	InstallReleaseScan();
 	InstallUtilityHook();
@@ -98,7 +97,7 @@ _PG_init(void)
 void
 CheckPreloaded(void)
 {
-	if (!privid_preloaded)
+	if (!preloaded)
 		ereport(ERROR,
 				(errcode(ERRCODE_PRIVID_NOT_PRELOADED),
 				 errmsg("library \"privid\" is not preloaded"),

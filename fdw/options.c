@@ -29,7 +29,8 @@ typedef enum OptionKind
 	OPTION_NUMBER,
 	OPTION_INTEGER,
 	OPTION_TIMESTAMP,
-	OPTION_BOOLEAN
+	OPTION_BOOLEAN,
+	OPTION_VISIBILITY
 } OptionKind;
 
 typedef struct Option
@@ -57,6 +58,7 @@ static const Option options[] = {
 	{"epsilon", ForeignServerRelationId, OPTION_NUMBER, 1e-6, 1e6, true},
 	{"quantum", ForeignServerRelationId, OPTION_DURATION, 0.001, 10, false},
 	{"warm", ForeignServerRelationId, OPTION_BOOLEAN, 0, 0, false},
+	{"visibility", ForeignServerRelationId, OPTION_VISIBILITY, 0, 0, false},
 	{"executable", ForeignTableRelationId, OPTION_TEXT, 0, 255, true},
 	{"begin", ForeignTableRelationId, OPTION_TIMESTAMP, 0, 0, true},
 	{"end", ForeignTableRelationId, OPTION_TIMESTAMP, 0, 0, true},
@@ -230,6 +232,11 @@ CheckValue(const Option *option, DefElem *def)
 		case OPTION_BOOLEAN:
 			if (!parse_bool(value, &ignored))
 				ReportInvalidValue(option, value, "Write on or off.");
+			return;
+		case OPTION_VISIBILITY:
+			if (strcmp(value, "open") != 0 && strcmp(value, "own") != 0)
+				ReportInvalidValue(option, value,
+								   "Write open, or own if an analyst is to see nothing of what others did.");
 			return;
 		case OPTION_TIMESTAMP:
 			{

@@ -47,14 +47,12 @@ AppendScan(StringInfo out, Oid relid, RowStream *stream)
 	AcceptInvalidationMessages();
 	initStringInfo(&ask);
 	appendStringInfoChar(&ask, '{');
-	AppendJsonKey(&ask, "tables");
-	appendStringInfoChar(&ask, '[');
+	OpenJson(&ask, "tables", '[');
 	AppendTable(&ask, relid, &said);
 	appendStringInfoChar(&ask, ']');
 	AppendJsonString(&ask, "role", GetUserNameFromId(GetUserId(), false));
 	AppendJsonInt(&ask, "role_oid", GetUserId());
-	AppendJsonKey(&ask, "readers");
-	appendStringInfoChar(&ask, '[');
+	OpenJson(&ask, "readers", '[');
 	AppendReader(&ask, GetUserId(), GetForeignTable(relid)->serverid);
 	AppendReader(&ask, GetOuterUserId(), GetForeignTable(relid)->serverid);
 	appendStringInfoChar(&ask, ']');

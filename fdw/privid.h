@@ -26,7 +26,6 @@ extern double privid_epsilon;
 extern bool privid_reuse;
 extern bool privid_raw;
 extern int	privid_allowance;
-extern bool privid_preloaded;
 
 /* allowed.c: what may be evaluated on rows */
 extern bool FindAllowedFunction(Oid funcid, char **identity);
@@ -81,6 +80,7 @@ typedef struct Statement
 } Statement;
 
 extern void InstallPlannerHook(void);
+extern List *RelationsOf(Node *tree);
 extern bool MentionsPrivid(Query *query);
 
 /* levels.c */
@@ -112,6 +112,7 @@ typedef struct Candidate
 	bool		raw;			/* its rows come from raw rows: no level below can be the release instead */
 	List	   *release;		/* NIL for a level that does not aggregate */
 	Refusal		refusal;		/* message NULL: none */
+	List	   *concrete;		/* the release as it is in one execution; request.c */
 	List	   *below;			/* Candidate */
 } Candidate;
 
@@ -128,8 +129,14 @@ extern bool IsDeclared(Oid relid);
 extern void ApproveRawStatement(Query *query, const char *source);
 extern bool IsApproved(RangeTblEntry *rte);
 
+/* refresh.c */
+extern void RefuseDefinition(Node *statement);
+
 /* roles.c */
 extern void CheckRoleStatement(Node *statement);
+
+/* grants.c */
+extern void CheckGrantStatement(Node *statement, bool top);
 
 /* home.c */
 extern void InstallUtilityHook(void);
@@ -151,6 +158,6 @@ extern bool IsPreviewing(void);
 
 /* client.c: the source is the statement that the engine's positions refer to */
 extern text *Ask(char type, const char *body, char expected, const char *source);
-extern bool TryAsk(char type, const char *body, char expected, text **reply);
+extern bool TryAsk(char type, const char *body, char expected, const char *source, text **reply, int *error);
 
 #endif

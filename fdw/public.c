@@ -94,8 +94,7 @@ AppendRow(PublicRows *rows, Datum *values, bool *nulls)
 	ListCell   *lc;
 
 	CHECK_FOR_INTERRUPTS();
-	AppendJsonKey(rows->out, NULL);
-	appendStringInfoChar(rows->out, '[');
+	OpenJson(rows->out, NULL, '[');
 	foreach(lc, rows->columns)
 	{
 		Var		   *var = lfirst_node(Var, lc);
@@ -318,14 +317,12 @@ WritePublic(Writer *w, RangeTblEntry *rte, int rel)
 	AppendJsonString(&w->out, "kind", "rows");
 	AppendJsonInt(&w->out, "rel", rel);
 	AppendJsonString(&w->out, "alias", rte->eref->aliasname);
-	AppendJsonKey(&w->out, "columns");
-	appendStringInfoChar(&w->out, '[');
+	OpenJson(&w->out, "columns", '[');
 	foreach(lc, rows.columns)
 	{
 		Var		   *var = lfirst_node(Var, lc);
 
-		AppendJsonKey(&w->out, NULL);
-		appendStringInfoChar(&w->out, '{');
+		OpenJson(&w->out, NULL, '{');
 		AppendJsonString(&w->out, "name", ColumnName(rte, var));
 		AppendJsonInt(&w->out, "number", var->varattno);
 		AppendJsonString(&w->out, "type", ShortTypeName(var->vartype));
@@ -334,8 +331,7 @@ WritePublic(Writer *w, RangeTblEntry *rte, int rel)
 		appendStringInfoChar(&w->out, '}');
 	}
 	appendStringInfoChar(&w->out, ']');
-	AppendJsonKey(&w->out, "rows");
-	appendStringInfoChar(&w->out, '[');
+	OpenJson(&w->out, "rows", '[');
 	if (!(table ? ReadTable(&rows, rte, family) : ReadValues(&rows, rte)))
 	{
 		w->out.len = start;

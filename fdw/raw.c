@@ -99,25 +99,18 @@ RefuseRaw(Oid relid)
 			 errhint("Use count, or sum with range(column, low, high), over the whole table or with GROUP BY.")));
 }
 
-/* Find a table of a camera that the current role may not read raw. */
-static bool
-LacksRawWalker(Node *node, void *context)
-{
-	if (node == NULL)
-		return false;
-	if (IsA(node, RangeTblEntry))
-		return IsPrividEntry((RangeTblEntry *) node) && !MayReadRaw(((RangeTblEntry *) node)->relid);
-	if (IsA(node, Query))
-		return query_tree_walker((Query *) node, LacksRawWalker, context, QTW_EXAMINE_RTES_BEFORE);
-	return expression_tree_walker(node, LacksRawWalker, context);
-}
-
 /* Does the client, and no rule, read tables that it may read raw? */
 bool
 ReadsRaw(Query *query, const char *source)
 {
-	return IsClientsStatement(source) && query->querySource == QSRC_ORIGINAL &&
-		!LacksRawWalker((Node *) query, NULL);
+	ListCell   *lc;
+
+	if (!IsClientsStatement(source) || query->querySource != QSRC_ORIGINAL)
+		return false;
+	foreach(lc, RelationsOf((Node *) query))
+		if (IsPrividEntry(lfirst(lc)) && !MayReadRaw(lfirst_node(RangeTblEntry, lc)->relid))
+			return false;
+	return true;
 }
 
 /*
@@ -437,39 +430,29 @@ CheckPlain(Oid relid)
 	relation_close(rel, NoLock);
 }
 
-/* Mark the tables that were looked at here: what the planner adds later (a function's body) has no mark. */
-static bool
-MarkWalker(Node *node, void *context)
-{
-	if (node == NULL)
-		return false;
-	if (IsA(node, RangeTblEntry))
-	{
-		RangeTblEntry *rte = (RangeTblEntry *) node;
-
-		if (!IsPrividEntry(rte))
-			return false;
-		CheckPlain(rte->relid);
-		rte->inh = false;
-		rte->values_lists = list_make1_int(true);
-		return false;
-	}
-	if (IsA(node, Query))
-		return query_tree_walker((Query *) node, MarkWalker, context, QTW_EXAMINE_RTES_BEFORE);
-	return expression_tree_walker(node, MarkWalker, context);
-}
-
 /*
  * Refuse a statement over raw rows in which anything of another role would run;
- * mark its tables as allowed. The mark lies where the parser puts nothing.
+ * mark its tables as allowed. The mark lies where the parser puts nothing, and
+ * what the planner adds later (a function's body) has none.
  */
 void
 ApproveRawStatement(Query *query, const char *source)
 {
+	ListCell   *lc;
+
 	if (MakesTable())
 		CheckStored(query);
 	RawStatementWalker((Node *) query, (void *) source);
-	MarkWalker((Node *) query, NULL);
+	foreach(lc, RelationsOf((Node *) query))
+	{
+		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
+
+		if (!IsPrividEntry(rte))
+			continue;
+		CheckPlain(rte->relid);
+		rte->inh = false;
+		rte->values_lists = list_make1_int(true);
+	}
 }
 
 /* Was this entry marked? */

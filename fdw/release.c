@@ -3,7 +3,8 @@
  *
  * The first fetch sends the request and waits for the answer, which comes at a
  * time that depends on public facts only. The answer is kept in a tuplestore:
- * rescans and backward fetches read it again, they never release again. Each
+ * rescans and backward fetches read it again, they never release again, nor
+ * does the second look at a row that another transaction changed. Each
  * execution of a prepared statement is a request of its own.
  *
  * Nothing but the request and the answer is ever in this process.
@@ -14,6 +15,7 @@
 #include "access/xlog.h"
 #include "commands/explain.h"
 #include "executor/executor.h"
+#include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "nodes/extensible.h"
@@ -26,12 +28,16 @@
 #include "utils/memutils.h"
 #include "utils/tuplestore.h"
 
+PG_FUNCTION_INFO_V1(privid_release);
+
 typedef struct ReleaseState
 {
 	CustomScanState css;
 	List	   *release;		/* as split.c made it */
 	Oid			asker;			/* who began it; another may fetch from a cursor */
 	Tuplestorestate *answer;	/* NULL until released */
+	int			reader;			/* the place in it where this scan reads */
+	struct ReleaseState *first;	/* whose answer it is, where PostgreSQL evaluates a row again (EvalPlanQual); NULL: its own */
 	TupleTableSlot *stored;		/* a row of it */
 	List	   *held;			/* Relation: what it reads; open, so that nobody redefines it */
 } ReleaseState;
@@ -245,43 +251,68 @@ RaiseChanged(const char *relation)
 			 errhint("Run the statement again.")));
 }
 
-/* Open every relation of a release, as any other scan would. */
-static bool
-HoldWalker(Node *node, void *arg)
-{
-	ReleaseState *state = arg;
-
-	if (node == NULL)
-		return false;
-	if (IsA(node, RangeTblEntry))
-	{
-		RangeTblEntry *rte = (RangeTblEntry *) node;
-		Relation	rel;
-
-		if (rte->rtekind != RTE_RELATION)
-			return false;
-		rel = try_relation_open(rte->relid, AccessShareLock);
-		if (rel == NULL)
-			RaiseChanged(NULL);
-		state->held = lappend(state->held, rel);
-		return false;
-	}
-	if (IsA(node, Query))
-		return query_tree_walker((Query *) node, HoldWalker, state, QTW_EXAMINE_RTES_BEFORE);
-	return expression_tree_walker(node, HoldWalker, state);
-}
-
-/* Nothing is asked yet: a plan that is only explained asks nothing here. */
+/* Open every relation of the release, as any other scan would. Nothing is asked yet: a plan that is only explained asks nothing here. */
 static void
 BeginRelease(CustomScanState *node, EState *estate, int eflags)
 {
 	ReleaseState *state = (ReleaseState *) node;
+	ListCell   *lc;
 
 	CheckPreloaded();
 	state->asker = GetUserId();
 	state->stored = ExecInitExtraTupleSlot(estate, node->ss.ss_ScanTupleSlot->tts_tupleDescriptor,
 										   &TTSOpsMinimalTuple);
-	HoldWalker((Node *) ReleaseQuery(state->release), state);
+	foreach(lc, RelationsOf((Node *) ReleaseQuery(state->release)))
+	{
+		Relation	rel = try_relation_open(lfirst_node(RangeTblEntry, lc)->relid, AccessShareLock);
+
+		if (rel == NULL)
+			RaiseChanged(NULL);
+		state->held = lappend(state->held, rel);
+	}
+}
+
+/* Find the scan of the same release in a plan that is being executed. */
+static bool
+FirstWalker(PlanState *node, ReleaseState *state)
+{
+	if (node->plan != state->css.ss.ps.plan)
+		return planstate_tree_walker(node, FirstWalker, state);
+	state->first = (ReleaseState *) node;
+	return true;
+}
+
+/*
+ * An answer to read, from its beginning. A statement that meets a row which
+ * another transaction has changed evaluates its condition for that row anew, in
+ * a second copy of its subplans: they read the answer that it has already.
+ */
+static void
+OpenAnswer(ReleaseState *state)
+{
+	EPQState   *again = state->css.ss.ps.state->es_epq_active;
+	ListCell   *lc;
+
+	if (again)
+		foreach(lc, again->parentestate->es_subplanstates)
+		{
+			PlanState  *other = lfirst(lc);
+
+			/* none where PostgreSQL had two ways to look for an EXISTS, and has chosen the other */
+			if (other && FirstWalker(other, state))
+				break;
+		}
+	if (state->first == NULL)
+	{
+		CarryOut(state);
+		return;
+	}
+	if (state->first->answer == NULL)
+		CarryOut(state->first);
+	state->answer = state->first->answer;
+	state->reader = tuplestore_alloc_read_pointer(state->answer, EXEC_FLAG_REWIND | EXEC_FLAG_BACKWARD);
+	tuplestore_select_read_pointer(state->answer, state->reader);
+	tuplestore_rescan(state->answer);
 }
 
 /* The next row of the answer, in either direction. */
@@ -292,17 +323,19 @@ NextAnswer(ReleaseState *state)
 	bool		forward = ScanDirectionIsForward(state->css.ss.ps.state->es_direction);
 
 	if (state->answer == NULL)
-		CarryOut(state);
+		OpenAnswer(state);
 	ExecClearTuple(slot);
+	tuplestore_select_read_pointer(state->answer, state->reader);
 	if (tuplestore_gettupleslot(state->answer, forward, false, state->stored))
 		ExecCopySlot(slot, state->stored);
 	return slot;
 }
 
-/* An answer does not change, so that there is nothing to check again. */
+/* Earlier minor versions of PostgreSQL 15 ask for rows here, where a row is evaluated again. */
 static bool
 RecheckAnswer(ReleaseState *state, TupleTableSlot *slot)
 {
+	(void) NextAnswer(state);
 	return true;
 }
 
@@ -320,7 +353,7 @@ EndRelease(CustomScanState *node)
 	ReleaseState *state = (ReleaseState *) node;
 	ListCell   *lc;
 
-	if (state->answer)
+	if (state->answer && state->first == NULL)
 		tuplestore_end(state->answer);
 	state->answer = NULL;
 	foreach(lc, state->held)
@@ -336,7 +369,10 @@ ReScanRelease(CustomScanState *node)
 
 	ExecScanReScan(&node->ss);
 	if (state->answer)
+	{
+		tuplestore_select_read_pointer(state->answer, state->reader);
 		tuplestore_rescan(state->answer);
+	}
 }
 
 /* ExplainCustomScan */
@@ -346,4 +382,15 @@ ExplainReleaseScan(CustomScanState *node, List *ancestors, ExplainState *es)
 	EState	   *estate = node->ss.ps.state;
 
 	ExplainRelease(((ReleaseState *) node)->release, estate->es_param_list_info, estate->es_sourceText, es);
+}
+
+/* The planner hook puts this function where a release stands; it is never called. */
+Datum
+privid_release(PG_FUNCTION_ARGS)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_PRIVID_RAW_ROWS),
+			 errmsg("privid.release cannot be called directly"),
+			 errhint("Write an aggregate over a foreign table of a camera.")));
+	PG_RETURN_NULL();			/* not reached */
 }

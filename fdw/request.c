@@ -40,39 +40,48 @@ WriteRefusedLevel(Writer *w, const Refusal *refusal)
 	appendStringInfoChar(&w->out, '}');
 }
 
-/* A release as it is in this execution, or why it is none. */
+/*
+ * Every release as it is in this execution, or why it is none. Constants are
+ * folded under the session's own settings, as PostgreSQL would fold them.
+ */
 static void
-WriteSelect(Writer *w, List *release, ParamListInfo params)
+MakeReleasesConcrete(Candidate *candidate, ParamListInfo params)
 {
-	Refusal		refusal = {0};
+	List	   *release = candidate->release;
+	ListCell   *lc;
 
-	if (FindForeignCode((Node *) ReleaseQuery(release), &refusal))
-		WriteRefusedLevel(w, &refusal);
+	if (release && !candidate->refusal.message && !FindForeignCode((Node *) ReleaseQuery(release), &candidate->refusal))
+		candidate->concrete = list_make2(MakeConcrete(copyObject(ReleaseQuery(release)), params), ReleaseArgmax(release));
+	foreach(lc, candidate->below)
+		MakeReleasesConcrete(lfirst(lc), params);
+}
+
+/* A release, or why it is none. */
+static void
+WriteSelect(Writer *w, Candidate *candidate)
+{
+	if (candidate->refusal.message)
+		WriteRefusedLevel(w, &candidate->refusal);
+	else if (candidate->concrete)
+		WriteRelease(w, candidate->concrete);
 	else
-		WriteRelease(w, list_make2(MakeConcrete(copyObject(ReleaseQuery(release)), params), ReleaseArgmax(release)));
+		appendStringInfoString(&w->out, "null");
 }
 
 /* {"number", "raw", "select", "below"}: a level that could be the release, and those below it */
 static void
-WriteCandidate(Writer *w, Candidate *candidate, ParamListInfo params)
+WriteCandidate(Writer *w, Candidate *candidate)
 {
 	ListCell   *lc;
 
-	AppendJsonKey(&w->out, NULL);
-	appendStringInfoChar(&w->out, '{');
+	OpenJson(&w->out, NULL, '{');
 	AppendJsonInt(&w->out, "number", candidate->number);
 	AppendJsonBool(&w->out, "raw", candidate->raw);
 	AppendJsonKey(&w->out, "select");
-	if (candidate->refusal.message)
-		WriteRefusedLevel(w, &candidate->refusal);
-	else if (candidate->release)
-		WriteSelect(w, candidate->release, params);
-	else
-		appendStringInfoString(&w->out, "null");
-	AppendJsonKey(&w->out, "below");
-	appendStringInfoChar(&w->out, '[');
+	WriteSelect(w, candidate);
+	OpenJson(&w->out, "below", '[');
 	foreach(lc, candidate->below)
-		WriteCandidate(w, lfirst(lc), params);
+		WriteCandidate(w, lfirst(lc));
 	appendStringInfoString(&w->out, "]}");
 }
 
@@ -102,6 +111,7 @@ Envelope(Writer *w, const char *member)
 	appendStringInfoChar(&out, '{');
 	AppendJsonString(&out, "role", GetUserNameFromId(GetUserId(), false));
 	AppendJsonInt(&out, "role_oid", GetUserId());
+	AppendJsonString(&out, "login", GetUserNameFromId(GetSessionUserId(), false));
 	AppendJsonString(&out, "database", get_database_name(MyDatabaseId));
 	AppendJsonString(&out, "epsilon", epsilon);
 	AppendJsonBool(&out, "reuse", privid_reuse);
@@ -109,52 +119,54 @@ Envelope(Writer *w, const char *member)
 	AppendJsonString(&out, "query", w->source ? w->source : "");
 	AppendJsonString(&out, "range", NameOfRange());
 	AppendSettings(&out);
-	AppendJsonKey(&out, "tables");
-	appendStringInfoChar(&out, '[');
+	OpenJson(&out, "tables", '[');
 	foreach(lc, w->tables)
 	{
 		AppendJsonKey(&out, NULL);
 		AppendTable(&out, lfirst_oid(lc), &said);
 	}
 	appendStringInfoChar(&out, ']');
-	AppendJsonKey(&out, "readers");
-	appendStringInfoChar(&out, '[');
+	OpenJson(&out, "readers", '[');
 	foreach(lc, w->readers)
 		AppendReader(&out, linitial_oid(lfirst(lc)), lsecond_oid(lfirst(lc)));
 	appendStringInfo(&out, "],\"%s\":%s}", member, w->out.data);
 	return out.data;
 }
 
-/* A whole request for a release. */
-char *
-RequestOf(List *release, ParamListInfo params, const char *source)
+/* A whole request: for a release, or the question which of several levels are the releases. */
+static char *
+MakeRequest(Candidate *top, bool choice, ParamListInfo params, const char *source)
 {
 	Writer		w = {.source = source};
-	int			nest = NewGUCNestLevel();
 	char	   *request;
+	int			nest;
 
 	AcceptInvalidationMessages();
+	MakeReleasesConcrete(top, params);
+	nest = NewGUCNestLevel();
 	PinTextForms();
 	initStringInfo(&w.out);
-	WriteSelect(&w, release, params);
-	request = Envelope(&w, "select");
+	if (choice)
+		WriteCandidate(&w, top);
+	else
+		WriteSelect(&w, top);
+	request = Envelope(&w, choice ? "candidate" : "select");
 	AtEOXact_GUC(false, nest);
 	return request;
 }
 
-/* The question which of several levels are the releases. */
+/* What is asked for a release. */
+char *
+RequestOf(List *release, ParamListInfo params, const char *source)
+{
+	Candidate	only = {.release = release};
+
+	return MakeRequest(&only, false, params, source);
+}
+
+/* What is asked where several levels could be it. */
 char *
 RequestForChoice(Candidate *top, ParamListInfo params, const char *source)
 {
-	Writer		w = {.source = source};
-	int			nest = NewGUCNestLevel();
-	char	   *request;
-
-	AcceptInvalidationMessages();
-	PinTextForms();
-	initStringInfo(&w.out);
-	WriteCandidate(&w, top, params);
-	request = Envelope(&w, "candidate");
-	AtEOXact_GUC(false, nest);
-	return request;
+	return MakeRequest(top, true, params, source);
 }

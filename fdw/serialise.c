@@ -173,8 +173,7 @@ WriteLimits(Writer *w, Query *query)
 static void
 WriteGroup(Writer *w, Node *expr, const char *name)
 {
-	AppendJsonKey(&w->out, NULL);
-	appendStringInfoChar(&w->out, '{');
+	OpenJson(&w->out, NULL, '{');
 	AppendJsonKey(&w->out, "expr");
 	WriteExpr(w, expr);
 	AppendJsonString(&w->out, "name", name);
@@ -188,8 +187,7 @@ WriteSources(Writer *w, Query *query)
 {
 	ListCell   *lc;
 
-	AppendJsonKey(&w->out, "from");
-	appendStringInfoChar(&w->out, '[');
+	OpenJson(&w->out, "from", '[');
 	foreach(lc, query->jointree->fromlist)
 	{
 		AppendJsonKey(&w->out, NULL);
@@ -224,16 +222,14 @@ WriteOrder(Writer *w, Query *query)
 {
 	ListCell   *lc;
 
-	AppendJsonKey(&w->out, "order");
-	appendStringInfoChar(&w->out, '[');
+	OpenJson(&w->out, "order", '[');
 	foreach(lc, query->sortClause)
 	{
 		SortGroupClause *sort = lfirst_node(SortGroupClause, lc);
 		TargetEntry *tle = get_sortgroupclause_tle(sort, query->targetList);
 		bool		desc;
 
-		AppendJsonKey(&w->out, NULL);
-		appendStringInfoChar(&w->out, '{');
+		OpenJson(&w->out, NULL, '{');
 		if (!SortsByType(sort, (Node *) tle->expr, &desc) || (query->setOperations && tle->resjunk))
 			WriteRefusal(w, exprLocation((Node *) tle->expr), "ORDER BY ... USING", "Order by the type's own order.");
 		else if (query->setOperations)
@@ -265,16 +261,14 @@ WriteTargets(Writer *w, Query *query)
 
 	AppendJsonBool(&w->out, "grouped", grouped);
 	w->grouped = grouped;
-	AppendJsonKey(&w->out, "targets");
-	appendStringInfoChar(&w->out, '[');
+	OpenJson(&w->out, "targets", '[');
 	foreach(lc, query->targetList)
 	{
 		TargetEntry *tle = lfirst_node(TargetEntry, lc);
 
 		if (tle->resjunk)
 			continue;
-		AppendJsonKey(&w->out, NULL);
-		appendStringInfoChar(&w->out, '{');
+		OpenJson(&w->out, NULL, '{');
 		AppendJsonString(&w->out, "name", tle->resname);
 		AppendJsonKey(&w->out, "expr");
 		WriteExpr(w, (Node *) tle->expr);
@@ -286,13 +280,11 @@ WriteTargets(Writer *w, Query *query)
 	WriteOrder(w, query);
 	w->grouped = false;
 
-	AppendJsonKey(&w->out, "group");
-	appendStringInfoChar(&w->out, '[');
+	OpenJson(&w->out, "group", '[');
 	foreach(lc, w->groups)
 		WriteGroup(w, lfirst(lc), NULL);
 	appendStringInfoChar(&w->out, ']');
-	AppendJsonKey(&w->out, "aggs");
-	appendStringInfoChar(&w->out, '[');
+	OpenJson(&w->out, "aggs", '[');
 	foreach(lc, w->aggs)
 	{
 		Aggref	   *agg = lfirst_node(Aggref, lc);
@@ -330,15 +322,13 @@ WriteSetOperation(Writer *w, Query *query, Node *node, bool top)
 	WriteSetOperation(w, query, op->larg, false);
 	AppendJsonKey(&w->out, "right");
 	WriteSetOperation(w, query, op->rarg, false);
-	AppendJsonKey(&w->out, "columns");
-	appendStringInfoChar(&w->out, '[');
+	OpenJson(&w->out, "columns", '[');
 	lc = list_head(query->targetList);
 	foreach(type, op->colTypes)
 	{
 		const char *problem = CollationProblem(list_nth_oid(op->colCollations, foreach_current_index(type)), lfirst_oid(type));
 
-		AppendJsonKey(&w->out, NULL);
-		appendStringInfoChar(&w->out, '{');
+		OpenJson(&w->out, NULL, '{');
 		if (problem)
 			WriteRefusal(w, -1, problem, "Leave COLLATE out, here and in the tables' definitions.");
 		AppendJsonString(&w->out, "name", lc ? lfirst_node(TargetEntry, lc)->resname : NULL);
@@ -432,8 +422,7 @@ WriteRelease(Writer *w, List *release)
 	w->query = query;
 	appendStringInfoChar(&w->out, '{');
 	WriteSources(w, query);
-	AppendJsonKey(&w->out, "group");
-	appendStringInfoChar(&w->out, '[');
+	OpenJson(&w->out, "group", '[');
 	foreach(lc, query->targetList)
 	{
 		TargetEntry *tle = lfirst_node(TargetEntry, lc);
@@ -442,8 +431,7 @@ WriteRelease(Writer *w, List *release)
 			WriteGroup(w, (Node *) tle->expr, tle->resname);
 	}
 	appendStringInfoChar(&w->out, ']');
-	AppendJsonKey(&w->out, "aggs");
-	appendStringInfoChar(&w->out, '[');
+	OpenJson(&w->out, "aggs", '[');
 	foreach(lc, query->targetList)
 	{
 		TargetEntry *tle = lfirst_node(TargetEntry, lc);

@@ -29,13 +29,13 @@ extern void CheckPreloaded(void);
 
 /* text.c: JSON out and in */
 extern void AppendJsonKey(StringInfo out, const char *key);
+extern void OpenJson(StringInfo out, const char *key, char first);
 extern void AppendJsonString(StringInfo out, const char *key, const char *value);
 extern void AppendJsonInt(StringInfo out, const char *key, int64 value);
 extern void AppendJsonBool(StringInfo out, const char *key, bool value);
 extern text *JsonField(text *object, const char *key);
 extern char *JsonFieldString(text *object, const char *key);
 extern char *JsonElementString(text *array, int index);
-extern int	JsonFieldInt(text *object, const char *key, int otherwise);
 extern int	CharacterPosition(const char *source, int location);
 
 /* wire.c: the source is the statement that the engine's positions refer to */
@@ -44,8 +44,7 @@ extern void ReportUnreachable(const char *what, int error) pg_attribute_noreturn
 extern bool OpenSocket(pgsocket *sock, int *error);
 extern void DropSocket(pgsocket *sock);
 extern void SayHello(pgsocket sock);
-extern void SendMessage(pgsocket sock, char type, const char *body);
-extern char ReceiveMessage(pgsocket sock, StringInfo body);
+extern bool Exchange(pgsocket sock, char type, const char *body, char expected, StringInfo reply);
 extern void RaiseEngineError(StringInfo error, const char *source) pg_attribute_noreturn();
 extern RowStream *OpenStream(void);
 extern text *AskStream(RowStream *stream, char type, const char *body, char expected);

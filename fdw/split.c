@@ -5,7 +5,9 @@
  */
 #include "privid.h"
 
+#include "access/htup_details.h"
 #include "catalog/pg_type.h"
+#include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
@@ -48,11 +50,18 @@ ReleasedColumn(SplitContext *context, Node *node)
 	return 0;
 }
 
-/* A column of the release. */
+/* A column of the release, which has no more of them than a table. */
 static TargetEntry *
 AddTarget(SplitContext *context, Expr *expr, const char *name, bool key)
 {
-	TargetEntry *tle = makeTargetEntry(copyObject(expr), list_length(context->targets) + 1, pstrdup(name), false);
+	TargetEntry *tle;
+
+	if (list_length(context->targets) >= MaxHeapAttributeNumber)
+		ereport(ERROR,
+				(errcode(ERRCODE_STATEMENT_TOO_COMPLEX),
+				 errmsg("a release cannot have more than %d groups and aggregates", MaxHeapAttributeNumber),
+				 errhint("Ask for some of them in a statement of their own.")));
+	tle = makeTargetEntry(copyObject(expr), list_length(context->targets) + 1, pstrdup(name), false);
 
 	if (key)
 		tle->ressortgroupref = tle->resno;
@@ -69,6 +78,7 @@ SplitMutator(Node *node, void *arg)
 
 	if (node == NULL)
 		return NULL;
+	CHECK_FOR_INTERRUPTS();
 	if (IsA(node, Query))
 	{
 		Query	   *query;

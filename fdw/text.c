@@ -21,6 +21,14 @@ AppendJsonKey(StringInfo out, const char *key)
 	}
 }
 
+/* Begin an object or a list, by its first character. */
+void
+OpenJson(StringInfo out, const char *key, char first)
+{
+	AppendJsonKey(out, key);
+	appendStringInfoChar(out, first);
+}
+
 /* A NULL value is written as null. */
 void
 AppendJsonString(StringInfo out, const char *key, const char *value)
@@ -93,15 +101,6 @@ JsonElementString(text *array, int index)
 	Datum		value = CallJson(json_array_element_text, array, Int32GetDatum(index), &isnull);
 
 	return isnull ? NULL : TextDatumGetCString(value);
-}
-
-/* The member of an object as a number. */
-int
-JsonFieldInt(text *object, const char *key, int otherwise)
-{
-	char	   *value = JsonFieldString(object, key);
-
-	return value ? pg_strtoint32(value) : otherwise;
 }
 
 /* Cursor position for errposition(), from a byte offset. */

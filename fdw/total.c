@@ -101,7 +101,7 @@ privid_total_width_bucket(PG_FUNCTION_ARGS)
 
 /* ------------------------------------------------------------------ whole numbers */
 
-#define INTEGER_2(name, type_a, type_b, TYPE_A, TYPE_B, RESULT, condition, overflow) \
+#define INTEGER_2(name, type_a, type_b, TYPE_A, TYPE_B, RESULT, overflow) \
 PG_FUNCTION_INFO_V1(name); \
 Datum \
 name(PG_FUNCTION_ARGS) \
@@ -110,7 +110,7 @@ name(PG_FUNCTION_ARGS) \
 	type_b		b = PG_GETARG_##TYPE_B(1); \
 	RESULT##_type result = 0; \
 \
-	if (!(condition) || overflow(a, b, &result)) \
+	if (overflow(a, b, &result)) \
 		PG_RETURN_NULL(); \
 	PG_RETURN_##RESULT(result); \
 }
@@ -159,17 +159,17 @@ mod_s64_overflow(int64 a, int64 b, int64 *result)
 }
 
 #define INTEGER_FAMILY(op, overflow32, overflow64) \
-	INTEGER_2(privid_total_##op##_44, int32, int32, INT32, INT32, INT32, true, overflow32) \
-	INTEGER_2(privid_total_##op##_48, int32, int64, INT32, INT64, INT64, true, overflow64) \
-	INTEGER_2(privid_total_##op##_84, int64, int32, INT64, INT32, INT64, true, overflow64) \
-	INTEGER_2(privid_total_##op##_88, int64, int64, INT64, INT64, INT64, true, overflow64)
+	INTEGER_2(privid_total_##op##_44, int32, int32, INT32, INT32, INT32, overflow32) \
+	INTEGER_2(privid_total_##op##_48, int32, int64, INT32, INT64, INT64, overflow64) \
+	INTEGER_2(privid_total_##op##_84, int64, int32, INT64, INT32, INT64, overflow64) \
+	INTEGER_2(privid_total_##op##_88, int64, int64, INT64, INT64, INT64, overflow64)
 
 INTEGER_FAMILY(add, pg_add_s32_overflow, pg_add_s64_overflow)
 INTEGER_FAMILY(sub, pg_sub_s32_overflow, pg_sub_s64_overflow)
 INTEGER_FAMILY(mul, pg_mul_s32_overflow, pg_mul_s64_overflow)
 INTEGER_FAMILY(div, div_s32_overflow, div_s64_overflow)
-INTEGER_2(privid_total_mod_44, int32, int32, INT32, INT32, INT32, true, mod_s32_overflow)
-INTEGER_2(privid_total_mod_88, int64, int64, INT64, INT64, INT64, true, mod_s64_overflow)
+INTEGER_2(privid_total_mod_44, int32, int32, INT32, INT32, INT32, mod_s32_overflow)
+INTEGER_2(privid_total_mod_88, int64, int64, INT64, INT64, INT64, mod_s64_overflow)
 
 PG_FUNCTION_INFO_V1(privid_total_neg_4);
 PG_FUNCTION_INFO_V1(privid_total_neg_8);

@@ -44,12 +44,15 @@ ReportUnreachable(const char *what, int error)
 			 errhint("Start it with privid up, or ask the operator; privid status shows what is running.")));
 }
 
-/* Wait until the socket is ready, taking interrupts. */
+/* Milliseconds until the next try, where as many wait at the engine's socket as the system lets. */
+#define NEXT_TRY 10
+
+/* Wait until the socket is ready, or for WL_TIMEOUT a little while, taking interrupts. */
 static void
 WaitForSocket(pgsocket sock, uint32 event)
 {
 	int			rc = WaitLatchOrSocket(MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | event,
-									   sock, -1, PG_WAIT_EXTENSION);
+									   sock, NEXT_TRY, PG_WAIT_EXTENSION);
 
 	if (rc & WL_LATCH_SET)
 	{
@@ -102,7 +105,7 @@ Receive(pgsocket sock, char *data, size_t length)
 }
 
 /* Write one message. */
-void
+static void
 SendMessage(pgsocket sock, char type, const char *body)
 {
 	size_t		length = strlen(body);
@@ -120,7 +123,7 @@ SendMessage(pgsocket sock, char type, const char *body)
 }
 
 /* Read one message into the buffer, which grows as needed; a NUL follows its end. */
-char
+static char
 ReceiveMessage(pgsocket sock, StringInfo body)
 {
 	uint32		total;
@@ -138,6 +141,20 @@ ReceiveMessage(pgsocket sock, StringInfo body)
 	return type;
 }
 
+/* One message and its answer, which is of the type expected; false if it is an error that the engine reports. */
+bool
+Exchange(pgsocket sock, char type, const char *body, char expected, StringInfo reply)
+{
+	char		answer;
+
+	SendMessage(sock, type, body);
+	initStringInfo(reply);
+	answer = ReceiveMessage(sock, reply);
+	if (answer != 'E' && answer != expected)
+		ReportUnreachable("understand", 0);
+	return answer == expected;
+}
+
 /* Raise the error that the engine sent; its position is a place in source. */
 void
 RaiseEngineError(StringInfo body, const char *source)
@@ -147,7 +164,7 @@ RaiseEngineError(StringInfo body, const char *source)
 	char	   *message = JsonFieldString(error, "message");
 	char	   *detail = JsonFieldString(error, "detail");
 	char	   *hint = JsonFieldString(error, "hint");
-	int			position = JsonFieldInt(error, "position", -1);
+	char	   *position = JsonFieldString(error, "position");
 	int			code = ERRCODE_PRIVID_ENGINE;
 
 	if (state && strlen(state) == 5)
@@ -157,10 +174,10 @@ RaiseEngineError(StringInfo body, const char *source)
 			 errmsg_internal("%s", message ? message : "the engine failed"),
 			 detail ? errdetail_internal("%s", detail) : 0,
 			 hint ? errhint("%s", hint) : 0,
-			 errposition(CharacterPosition(source, position))));
+			 position ? errposition(CharacterPosition(source, pg_strtoint32(position))) : 0));
 }
 
-/* Open a socket to the engine; if that fails, *error is why and nothing is left open. */
+/* Open a socket to the engine; if that fails, *error is why and nothing is left open. An interrupt leaves it open: its owner drops it. */
 bool
 OpenSocket(pgsocket *sock, int *error)
 {
@@ -186,13 +203,17 @@ OpenSocket(pgsocket *sock, int *error)
 		return false;
 	}
 	(void) fcntl(*sock, F_SETFD, FD_CLOEXEC);
-	if (connect(*sock, (struct sockaddr *) &address, sizeof(address)) < 0)
+	pg_set_noblock(*sock);
+	while (connect(*sock, (struct sockaddr *) &address, sizeof(address)) < 0)
 	{
 		*error = errno;
-		DropSocket(sock);
-		return false;
+		if (*error != EAGAIN && *error != EINTR)
+		{
+			DropSocket(sock);
+			return false;
+		}
+		WaitForSocket(PGINVALID_SOCKET, WL_TIMEOUT);
 	}
-	pg_set_noblock(*sock);
 	return true;
 }
 
@@ -202,7 +223,6 @@ SayHello(pgsocket sock)
 {
 	StringInfoData hello,
 				reply;
-	char		type;
 
 	initStringInfo(&hello);
 	appendStringInfoChar(&hello, '{');
@@ -211,13 +231,8 @@ SayHello(pgsocket sock)
 	AppendJsonInt(&hello, "pid", MyProcPid);
 	AppendJsonString(&hello, "database", get_database_name(MyDatabaseId));
 	appendStringInfoChar(&hello, '}');
-	SendMessage(sock, 'H', hello.data);
-	initStringInfo(&reply);
-	type = ReceiveMessage(sock, &reply);
-	if (type == 'E')
+	if (!Exchange(sock, 'H', hello.data, 'h', &reply))
 		RaiseEngineError(&reply, NULL);
-	if (type != 'h')
-		ReportUnreachable("understand", 0);
 }
 
 /* ------------------------------------------------------------------ rows of a scan */
@@ -258,15 +273,9 @@ text *
 AskStream(RowStream *stream, char type, const char *body, char expected)
 {
 	StringInfoData reply;
-	char		answer;
 
-	SendMessage(stream->sock, type, body);
-	initStringInfo(&reply);
-	answer = ReceiveMessage(stream->sock, &reply);
-	if (answer == 'E')
+	if (!Exchange(stream->sock, type, body, expected, &reply))
 		RaiseEngineError(&reply, NULL);
-	if (answer != expected)
-		ReportUnreachable("understand", 0);
 	return cstring_to_text_with_len(reply.data, reply.len);
 }
 

@@ -7,9 +7,12 @@ of its own; in a stack the C library and the engine do this work, and nothing bu
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import operator
+import os
 import shutil
+import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -39,6 +42,8 @@ __all__ = ["ChunkRun", "ChunkTable", "ColumnLike", "QualLike", "probe"]
 _LANE = 999
 _SCRATCH = "/dev/shm"
 
+#: bytes of an attached file
+_LONGEST = 1 << 28
 _SERVER = frozenset({"source", "starts", "fps", "warm"})
 _TABLE = frozenset({"executable", "begin", "end", "chunk", "stride", "timeout", "max_rows", "pad", "runtime"})
 _OWN = frozenset({"videos", "executables", "camera", "files"})
@@ -230,10 +235,19 @@ class ChunkTable:
         if not file.is_relative_to(self._programs.resolve()):
             raise ExecutableInvalid(f'{kind} "{name}" is outside the directory of executables')
         try:
-            return file.read_bytes()
+            return _read(file)
         except OSError as error:
             raise ExecutableInvalid(f'could not read {kind} "{name}": {error.strerror}',
                                     hint='It is a file below the directory that the option "executables" names.') from None
+
+
+def _read(path: Path) -> bytes:
+    """A file that has an end: no device, no pipe, and nothing that is longer than what can be uploaded."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb") as file:
+        info = os.fstat(file.fileno())
+        if not stat.S_ISREG(info.st_mode) or info.st_size > _LONGEST:
+            raise OSError(errno.EINVAL, f"it is no regular file of at most {_LONGEST} bytes")
+        return file.read(_LONGEST)
 
 
 def probe(root: Path, source: str, fps: Fraction | None = None) -> Footage:

@@ -21,7 +21,7 @@ from .mark import Mark
 from .pool import Connection, Pool
 from .recordings import Recording, find_recording
 from .records import Claim, Quota, ReleaseRecord, StoredAnswer, outputs_as_json
-from .sharing import charge_share, share_left
+from .sharing import charge_share, own_left, share_left, shows_all
 from .steps import Step, Use, uses_as_json
 
 __all__ = ["Ledger"]
@@ -50,19 +50,28 @@ class Ledger:
                                (camera.owner, camera.name)).fetchone()
         return row == (True,)
 
+    def strange(self, role: str, cameras: Mapping[str, str]) -> list[str]:
+        """Those of the cameras, given with their owners, that are not a role's own."""
+        with self.pool.connection() as conn:
+            rows = conn.execute("SELECT c.name FROM unnest(%s::text[], %s::text[]) c(name, owner) WHERE NOT privid.acts_for(%s, c.owner)",
+                                (list(cameras), list(cameras.values()), role)).fetchall()
+        return [str(row[0]) for row in rows]
+
     def charged_frames(self, camera: Camera, spans: Sequence[Span], uses: Sequence[Use] = ()) -> int:
         """At how many positions a release that reads the spans is charged, margin included."""
         recording = find_recording(self.pool, camera)
         return sum(hi - lo for lo, hi, _ in self._steps(camera, recording, spans, uses))
 
     def remaining(self, camera: Camera, spans: Sequence[Span], uses: Sequence[Use] = (), role: str | None = None) -> Fraction:
-        """The most epsilon that a release reading the spans (for a role) can still be charged, in the camera's terms."""
+        """The most epsilon that a release reading the spans (for a role) can still be charged, in the camera's terms, as far as the role
+        may see: where it sees nothing of what others were charged, as if there were no others."""
         recording = find_recording(self.pool, camera)
         shared = self._steps(camera, recording, spans, uses)
         if not shared:
             return camera.epsilon
         with self.pool.snapshot() as conn:
-            left = _left(camera, recording, Stored(conn, recording.id, debits(shared, Fraction(1))), shared)[0]
+            left = (own_left(conn, camera, recording, role, shared) if role is not None and not shows_all(conn, camera, role) else
+                    _left(camera, recording, Stored(conn, recording.id, debits(shared, Fraction(1))), shared)[0])
             mine = None if role is None else share_left(conn, camera, recording, role, shared)
             return left if mine is None else min(left, mine)
 
@@ -76,6 +85,13 @@ class Ledger:
         return {"Camera": camera.name, "Epsilon": as_text(claim.epsilon), "Share Remaining": None if mine is None else as_text(mine),
                 "Where": [[lo - recording.shift, hi - recording.shift, as_text(share)] for lo, hi, share in shared]}
 
+    def permit(self, claims: Sequence[Claim], confirm: Callable[[Connection], None] = lambda conn: None) -> None:
+        """Refuses what would not be charged for want of a right, so that what was answered before is given to nobody else either."""
+        places = [find_recording(self.pool, claim.camera) for claim in claims]
+        with self.pool.connection() as conn:
+            confirm(conn)
+            _permit(conn, claims, places)
+
     def charge(self, claims: Sequence[Claim], record: ReleaseRecord, confirm: Callable[[Connection], None] = lambda conn: None) -> int:
         """Checks and debits all claims and logs the release, or changes nothing. When this returns, the charge is on disk. `confirm`
         refuses what is not as it was when the release was judged."""
@@ -84,17 +100,15 @@ class Ledger:
         for claim in claims:
             _check(claim)
         places = [find_recording(self.pool, claim.camera) for claim in claims]
-        with self.pool.transaction() as conn:
+        numbers = sorted({place.id for place in places})
+        with self.pool.turns.take(*numbers), self.pool.transaction() as conn:
             self.mark.check(conn)
             # In the order of their numbers, so that no two releases wait for each other. r_star may have grown since it was looked up.
-            locked = conn.execute("SELECT id, r_star, owner FROM privid.recordings WHERE id = ANY (%s) ORDER BY id FOR UPDATE",
-                                  ([place.id for place in places],)).fetchall()
+            locked = dict(cast("list[tuple[int, int]]", conn.execute(
+                "SELECT id, r_star FROM privid.recordings WHERE id = ANY (%s) ORDER BY id FOR UPDATE", (numbers,)).fetchall()))
             confirm(conn)
-            now = {row[0]: row for row in cast("list[tuple[int, int, str]]", locked)}
-            for claim, place in zip(claims, places, strict=True):
-                if now[place.id][2] != claim.camera.owner:
-                    permit(conn, claim.camera, place.id, claim.camera.r)
-            places = [Recording(place.id, place.k, now[place.id][1], place.shift) for place in places]
+            _permit(conn, claims, places)
+            places = [Recording(place.id, place.k, locked[place.id], place.shift) for place in places]
             release, at = _log(conn, record)
             for number, (claim, place) in enumerate(zip(claims, places, strict=True)):
                 self._charge_one(conn, release, number, claim, place, record)
@@ -111,6 +125,8 @@ class Ledger:
             account = Stored(conn, recording.id, wanted)
             most = account.peak(wanted)
             if most is not None and most.after > limit(camera.epsilon, camera, recording):
+                if not shows_all(conn, camera, record.role):
+                    raise _taken(claim, own_left(conn, camera, recording, record.role, shared))
                 raise _exhausted(claim, recording, account, shared, record.epsilon)
             share = charge_share(conn, camera, recording, record.role, shared, charge, claim.epsilon)
             account.debit(wanted)
@@ -182,18 +198,19 @@ class Ledger:
     def quota(self, role: str) -> Quota:
         """What a role may have of the engine."""
         with self.pool.connection() as conn:
-            row = conn.execute("SELECT kept_bytes, jobs FROM privid.quota_of(%s)", (role,)).fetchone()
+            row = conn.execute("SELECT kept_bytes, jobs, slots, slot_seconds, compute_seconds FROM privid.quota_of(%s)", (role,)).fetchone()
         assert row is not None
-        return Quota(*cast("tuple[int, int]", row))
+        return Quota(*cast("tuple[int, int, int, int, int]", row))
 
-    def post_use(self, role: str, jobs: int, kept: int | None) -> None:
+    def post_use(self, role: str, jobs: int, slots: int, seconds: Fraction, kept: int | None) -> None:
         """What a role has of it, for the view privid.quotas; None: as much as before."""
         with self.pool.transaction() as conn:
             conn.execute("SET LOCAL synchronous_commit = off")
             conn.execute("""
-                INSERT INTO privid.quota_use AS u (role, jobs, kept_bytes) VALUES (%s, %s, coalesce(%s, 0))
-                ON CONFLICT (role) DO UPDATE SET jobs = excluded.jobs, kept_bytes = coalesce(%s, u.kept_bytes)""",
-                (role, jobs, kept, kept))
+                INSERT INTO privid.quota_use AS u (role, jobs, slots, compute_seconds, kept_bytes) VALUES (%s, %s, %s, %s, coalesce(%s, 0))
+                ON CONFLICT (role) DO UPDATE SET jobs = excluded.jobs, slots = excluded.slots, compute_seconds = excluded.compute_seconds,
+                  kept_bytes = coalesce(%s, u.kept_bytes)""",
+                (role, jobs, slots, round(float(seconds), 3), kept, kept))
 
     def extension_version(self) -> str:
         with self.pool.connection() as conn:
@@ -208,6 +225,15 @@ class Ledger:
         with self.pool.connection() as conn:
             row = conn.execute("SELECT pg_is_in_recovery()").fetchone()
         return bool(row and row[0])
+
+
+def _permit(conn: Connection, claims: Sequence[Claim], places: Sequence[Recording]) -> None:
+    """Whose accounts they are, now."""
+    owners = dict(cast("list[tuple[int, str]]", conn.execute(
+        "SELECT n, privid.account_owner(n) FROM unnest(%s::int8[]) n", ([place.id for place in places],)).fetchall()))
+    for claim, place in zip(claims, places, strict=True):
+        if owners[place.id] != claim.camera.owner:
+            permit(conn, claim.camera, place.id, claim.camera.r, claim.scenes)
 
 
 def _check(claim: Claim) -> None:
@@ -237,6 +263,18 @@ def _left(camera: Camera, recording: Recording, account: Account, shared: Sequen
     assert least is not None
     share = shared[least.debit][2]
     return in_camera_unit(max((most - least.amount) / share, Fraction(0)), camera.k, recording.k), least
+
+
+def _taken(claim: Claim, own: Fraction) -> BudgetExhausted:
+    """For a role that sees nothing of what others were charged; `own`: what is left beside what it was itself."""
+    camera = claim.camera
+    if claim.epsilon > own:
+        return BudgetExhausted(f'budget of camera "{camera.name}" does not allow this release: epsilon {show(claim.epsilon)} requested, '
+                               f"{show(own)} remaining beside your own releases", hint="Lower privid.epsilon, or read another window.")
+    return BudgetExhausted(
+        f'budget of camera "{camera.name}" does not allow this release: epsilon {show(claim.epsilon)} requested',
+        detail="Releases of others have consumed it, and the camera's owner does not show what they are.",
+        hint="Lower privid.epsilon, read another window, or ask the owner for a share that nobody else can consume.")
 
 
 def _exhausted(claim: Claim, recording: Recording, account: Stored, shared: Sequence[Step], asked: Fraction) -> BudgetExhausted:

@@ -83,12 +83,15 @@ def _by_content(camera: Camera, known: dict[str, Known]) -> Place:
     return Place(there.recording, shift)
 
 
+# A name proves nothing: a camera of that name was this one if its owner had it, in an account that is the owner's. Of one that was given
+# away, and that the engine has not written down yet (settle_gifts), the row still says who had it before.
 _NEAR = """
-    SELECT r.id, r.starts, r.fps_numerator, r.fps_denominator, own.camera IS NOT NULL,
+    SELECT r.id, r.starts, r.fps_numerator, r.fps_denominator, own.camera IS NOT NULL, privid.account_owner(r.id),
            (SELECT min(f.first_frame) FROM privid.recording_files f WHERE f.recording = r.id),
            (SELECT max(f.first_frame + f.frames) FROM privid.recording_files f WHERE f.recording = r.id)
     FROM privid.recordings r LEFT JOIN privid.footage own
-      ON own.recording = r.id AND own.camera = %(camera)s AND privid.uses_account(r.id, %(owner)s)
+      ON own.recording = r.id AND own.camera = %(camera)s AND coalesce(privid.account_owner(r.id), %(owner)s) = %(owner)s
+         AND coalesce(own.owner, %(owner)s) IN (%(owner)s, r.owner)
     WHERE r.starts IS NOT NULL
       AND (own.camera IS NOT NULL OR r.id IN (SELECT f.recording FROM privid.recording_files f WHERE f.path = ANY (%(paths)s)))
     ORDER BY own.camera IS NULL, r.id DESC
@@ -97,13 +100,16 @@ _NEAR = """
 
 def _by_time(conn: Connection, camera: Camera) -> Place | None:
     """New content of a camera that had other content before, or under a path that had: it lies where its time says. That a camera of
-    another owner once had this name says nothing."""
+    another owner once had this name says nothing; what lies under a path of another's account is refused by whoever places it there."""
     rows = conn.execute(_NEAR, {"camera": camera.name, "owner": camera.owner, "paths": [f.path for f in camera.footage.files]}).fetchall()
-    for recording, starts, numerator, denominator, own, first, stop in cast("list[tuple[int, datetime, int, int, bool, int, int]]", rows):
+    found = cast("list[tuple[int, datetime, int, int, bool, str | None, int, int]]", rows)
+    for recording, starts, numerator, denominator, own, owner, first, stop in found:
         fps = Fraction(numerator, denominator)
         exact = Fraction((camera.starts - starts) // timedelta(microseconds=1), 1_000_000) * fps
         shift = exact.numerator // exact.denominator
         overlaps = shift < stop and shift + camera.footage.frames * fps / camera.footage.fps + 1 > first
+        if overlaps and owner not in (None, camera.owner):
+            return Place(recording, shift)  # of which nothing is said but whose it is
         if fps == camera.footage.fps and (own or overlaps):
             # starts are kept to the microsecond: so near to a whole number is one
             near = round(exact)

@@ -12,6 +12,8 @@ from psycopg.conninfo import make_conninfo
 
 from privid.errors import EngineUnavailable, PrividError, VersionMismatch
 
+from .turns import Turns
+
 __all__ = ["Connection", "Pool"]
 
 Connection = psycopg.Connection[tuple[object, ...]]
@@ -49,6 +51,7 @@ class Pool:
     def __init__(self, conninfo: str, size: int = 4) -> None:
         self._conninfo = make_conninfo(conninfo, application_name="privid engine", client_encoding="utf8", connect_timeout=10)
         self._free = threading.BoundedSemaphore(size)
+        self.turns = Turns()
         self._lock = threading.Lock()
         self._idle: list[Connection] = []
         self._closed = False
@@ -71,10 +74,11 @@ class Pool:
             yield conn
 
     @contextmanager
-    def snapshot(self) -> Iterator[Connection]:
-        """A transaction that only reads, all of it as of one moment: what is read by several statements fits together."""
+    def snapshot(self, *, writes: bool = False) -> Iterator[Connection]:
+        """A transaction that reads all as of one moment, so that what is read by several statements fits together; and only reads, unless
+        it is to write."""
         with self.connection() as conn:
-            conn.isolation_level, conn.read_only = psycopg.IsolationLevel.REPEATABLE_READ, True
+            conn.isolation_level, conn.read_only = psycopg.IsolationLevel.REPEATABLE_READ, not writes
             try:
                 with conn.transaction():
                     yield conn

@@ -12,12 +12,12 @@ from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 from psycopg.types.multirange import Multirange
 
-from privid.errors import VersionMismatch
+from privid.errors import InvalidValue, VersionMismatch
 from privid.model import Camera, Span, VideoFile
 
 from .account import Stored, merged
 from .amounts import as_numeric
-from .consent import adopt, permit, refuse_stranger, shares_account
+from .consent import adopt, permit, refuse_crowd, refuse_foreign_content, refuse_stranger, settle_gifts, shares_account
 from .placing import Place, find_place, known_files, refuse_repeated, replaced
 from .pool import Connection, Pool
 from .steps import difference, logged_steps
@@ -56,16 +56,15 @@ def find_recording(pool: Pool, camera: Camera) -> Recording:
     """The camera's recording, made or extended when its footage is new; afterwards r_star is at least the camera's r."""
     digest = footage_digest(camera)
     with pool.connection() as conn:
-        found = _lookup(conn, camera, digest)
-        if found is not None and found.owner != camera.owner:
-            # a camera that was given away meanwhile takes its account along when it is registered
-            if shares_account(conn, camera, found.id):
-                permit(conn, camera, found.id, camera.r)
-            else:
-                found = None
-        if found is None:
-            with conn.transaction():
+        found = _known(conn, camera, digest)
+    if found is None:
+        _note_unseen(pool)
+        try:
+            with pool.turns.take("footage"), pool.transaction() as conn:
                 found = _register(conn, camera, digest)
+        except InvalidValue as error:
+            error.names_files = True
+            raise
     if found.format != _FORMAT:
         raise VersionMismatch(f'ledger of camera "{camera.name}" was loaded from a dump of an older version of extension "privid"',
                               detail="The dump tells levels where this version expects jumps, so what was spent is not known.",
@@ -81,8 +80,24 @@ def _facts(camera: Camera, digest: str) -> dict[str, object]:
             "rho": as_numeric(camera.rho, up=True), "k": camera.k, "epsilon": as_numeric(camera.epsilon, up=False), "r": camera.r}
 
 
+def _known(conn: Connection, camera: Camera, digest: str) -> Recording | None:
+    """What was registered before, if the camera's owner still may share its account."""
+    found = _lookup(conn, camera, digest)
+    if found is not None and found.owner != camera.owner:
+        if not shares_account(conn, camera, found.id):
+            return None
+        permit(conn, camera, found.id, camera.r)
+    return found
+
+
+def _note_unseen(pool: Pool) -> None:
+    """What changed of cameras while nobody looked; where somebody is at work on it, he notes it himself."""
+    with pool.snapshot(writes=True) as conn:
+        conn.execute("SELECT privid.reconcile_cameras()")
+
+
 _LOOKUP = """
-    SELECT r.id, r.k, r.r_star, f.shift, r.format, r.owner
+    SELECT r.id, r.k, r.r_star, f.shift, r.format, privid.account_owner(r.id) AS owner
     FROM privid.footage f JOIN privid.recordings r ON r.id = f.recording
     WHERE f.camera = %(camera)s AND f.owner = %(owner)s AND f.digest = %(digest)s AND r.r_star >= %(r)s
       AND (f.frames, f.fps_numerator, f.fps_denominator, f.width, f.height, f.starts, f.rho, f.k, f.epsilon)
@@ -99,21 +114,24 @@ def _lookup(conn: Connection, camera: Camera, digest: str) -> Recording | None:
 
 def _register(conn: Connection, camera: Camera, digest: str) -> Recording:
     conn.execute("LOCK TABLE privid.footage IN SHARE ROW EXCLUSIVE MODE")  # one registration at a time
-    conn.execute("SELECT privid.reconcile_cameras('', false)")  # what changed while nobody looked
     refuse_repeated(camera)
+    refuse_crowd(conn, camera)
     known = known_files(conn, camera)
     for recording in sorted({file.recording for file in known.values()}):
         refuse_stranger(conn, camera, recording)  # before anything is said about where its files lie
     place = find_place(conn, camera, known)
+    new = [f for f in camera.footage.files if f.sha256 not in known]
     event = "footage known"
     # Content that lies between two frames of what it replaces may show an event one frame further along.
     r = camera.r + (1 if place is not None and place.loose and camera.r else 0)
     if place is None:
         place, event = _new_recording(conn, camera), "footage registered"
     else:
+        refuse_stranger(conn, camera, place.recording)
         adopt(conn, camera, place.recording)
+        settle_gifts(conn, place.recording)
+        refuse_foreign_content(conn, camera, place.recording, new)
         permit(conn, camera, place.recording, r)
-    new = [f for f in camera.footage.files if f.sha256 not in known]
     over = replaced(conn, place, new)
     if new and event == "footage known":
         event = "footage replaced" if over else "footage added"

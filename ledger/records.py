@@ -24,6 +24,8 @@ class Claim:
     epsilon: Fraction
     #: the chunks of each table over the camera, when the release is linear: then it is charged by the exact rule
     uses: Sequence[Use] = field(default=())
+    #: the masks and regions that it is read through, in words
+    scenes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,9 @@ class Quota:
 
     kept_bytes: int  # of rows that are kept, by the most that they could take
     jobs: int  # releases and raw reads at a time
+    slots: int  # that these have together
+    slot_seconds: int  # that one of them lasts at most
+    compute_seconds: int  # that slow computations of them last together
 
 
 def outputs_as_json(outputs: Sequence[Output]) -> list[dict[str, Any]]:

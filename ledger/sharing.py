@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, cast
+from typing import Any, LiteralString, cast
 
 from psycopg.types.multirange import Multirange
 
@@ -20,7 +20,14 @@ from .pool import Connection
 from .recordings import Recording
 from .steps import Step
 
-__all__ = ["charge_share", "share_left"]
+__all__ = ["charge_share", "own_left", "share_left", "shows_all"]
+
+
+#: the role that stands for all, in whose name nobody acts
+_EVERYBODY = "public"
+
+#: frames that were read, their shift, what was charged, and by which uses
+_Charged = tuple[Multirange[int], int, str, list[dict[str, Any]] | None]
 
 
 @dataclass(frozen=True)
@@ -55,6 +62,19 @@ def _shares(conn: Connection, camera: Camera, role: str) -> list[_Share] | None:
     return own or [share for share, _ in found]
 
 
+def shows_all(conn: Connection, camera: Camera, role: str | None) -> bool:
+    """Whether the role may see what others consumed of the camera's account; without a role, somebody asks for everybody."""
+    return role is None or conn.execute("SELECT privid.shows_all(%s, %s)", (camera.name, role)).fetchone() == (True,)
+
+
+def own_left(conn: Connection, camera: Camera, recording: Recording, role: str, shared: Sequence[Step],
+             epsilon: Fraction | None = None) -> Fraction:
+    """The most epsilon that the policy, or another amount, leaves beside what the role itself was charged: what others were takes no
+    part."""
+    spent = _debits(_history(conn, _OWN, recording, role), recording)
+    return _rest(camera, recording, Account.imagined(spent), camera.epsilon if epsilon is None else epsilon, shared)
+
+
 def charge_share(conn: Connection, camera: Camera, recording: Recording, role: str, shared: Sequence[Step], charge: str,
                  epsilon: Fraction) -> str | None:
     """Debits the first share that can pay for it, and tells whose. The caller holds the recording's row lock."""
@@ -71,25 +91,35 @@ def charge_share(conn: Connection, camera: Camera, recording: Recording, role: s
             account.debit(wanted)
             return share.role
     left, role_of_most = max((_left(conn, camera, recording, share, shared), share.role) for share in usable)
+    hidden = role_of_most == _EVERYBODY and not shows_all(conn, camera, role)
     raise BudgetExhausted(
         f'share of role "{role_of_most}" in the budget of camera "{camera.name}" does not allow this release: epsilon {show(epsilon)} '
-        f"requested, {show(left)} remaining",
-        hint="Lower privid.epsilon, read another window, or ask the camera's owner for more; the view privid.shares shows what is left.")
+        f"requested{'' if hidden else f', {show(left)} remaining'}",
+        hint="Lower privid.epsilon, read another window, or ask the camera's owner for more"
+             f"{'' if hidden else '; the view privid.shares shows what is left'}.")
 
 
 def share_left(conn: Connection, camera: Camera, recording: Recording, role: str, shared: Sequence[Step]) -> Fraction | None:
-    """The most epsilon that the role's shares leave for such a release; None where nothing is shared out."""
+    """The most epsilon that the role's shares leave for such a release, as far as the role may see; None where nothing is shared out."""
     usable = _shares(conn, camera, role)
     if usable is None or not shared:
         return None
-    return max((_left(conn, camera, recording, share, shared) for share in usable), default=Fraction(0))
+    hides = any(share.role == _EVERYBODY for share in usable) and not shows_all(conn, camera, role)
+    return max((own_left(conn, camera, recording, role, shared, min(share.epsilon, camera.epsilon))
+                if hides and share.role == _EVERYBODY else _left(conn, camera, recording, share, shared) for share in usable),
+               default=Fraction(0))
 
 
 def _left(conn: Connection, camera: Camera, recording: Recording, share: _Share, shared: Sequence[Step]) -> Fraction:
-    most, wanted = limit(share.epsilon, camera, recording), debits(shared, Fraction(1))
     number = _find(conn, recording, share.role)
     # an account that is only looked at need not come to be
-    account = Stored(conn, number, wanted, table="share") if number else Account.imagined(_past(conn, recording, share.role))
+    account = Stored(conn, number, debits(shared, Fraction(1)), table="share") if number else Account.imagined(
+        _past(conn, recording, share.role))
+    return _rest(camera, recording, account, share.epsilon, shared)
+
+
+def _rest(camera: Camera, recording: Recording, account: Account, epsilon: Fraction, shared: Sequence[Step]) -> Fraction:
+    most, wanted = limit(epsilon, camera, recording), debits(shared, Fraction(1))
     least = account.peak(wanted, most)
     assert least is not None
     return in_camera_unit(max((most - least.amount) / shared[least.debit][2], Fraction(0)), camera.k, recording.k)
@@ -114,8 +144,12 @@ def _account(conn: Connection, recording: Recording, role: str) -> int:
 
 def _past(conn: Connection, recording: Recording, role: str) -> list[Debit]:
     """What the role and its members consumed of the recording before there was an account; these debits overlap."""
+    return _debits(_history(conn, _PAST, recording, role), recording)
+
+
+def _debits(history: Sequence[_Charged], recording: Recording) -> list[Debit]:
     past: list[Debit] = []
-    for frames, shift, charge, uses in _history(conn, recording, role):
+    for frames, shift, charge, uses in history:
         read = merged((int(piece.lower or 0) + shift, int(piece.upper or 0) + shift) for piece in frames)
         past += debits(logged_steps(read, uses, shift, recording.r_star), Fraction(charge))
     return past
@@ -136,9 +170,16 @@ _PAST = """
 """
 
 
-def _history(conn: Connection, recording: Recording, role: str) -> list[tuple[Multirange[int], int, str, list[dict[str, Any]] | None]]:
-    rows = conn.execute(_PAST, {"role": role, "recording": recording.id}).fetchall()
-    return cast("list[tuple[Multirange[int], int, str, list[dict[str, Any]] | None]]", rows)
+_OWN = """
+    SELECT c.frames, c.shift, sum(c.charge)::text, c.uses
+    FROM privid.release_charges c JOIN privid.release_log l ON l.id = c.release
+    WHERE c.recording = %(recording)s AND c.charge > 0 AND l.role = %(role)s
+    GROUP BY c.frames, c.shift, c.uses
+"""
+
+
+def _history(conn: Connection, statement: LiteralString, recording: Recording, role: str) -> list[_Charged]:
+    return cast("list[_Charged]", conn.execute(statement, {"role": role, "recording": recording.id}).fetchall())
 
 
 def _no_share(camera: Camera, role: str) -> PermissionDenied:

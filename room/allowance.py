@@ -33,6 +33,8 @@ SAFETY = 4
 LATENCY = 40_000_000
 #: a transaction in a fresh session; nanoseconds
 _SESSION = 2_500_000
+#: a name of a time zone that the session has not met: files are searched and read, and kept; nanoseconds, and bytes
+_ZONE, _ZONE_KEPT = 500_000, 32 << 10
 #: bytes that a row's expressions make, for which what is kept free in any case has room (space.py)
 _SMALL = 1 << 20
 
@@ -71,8 +73,9 @@ def bound(select: Select, columns: Sequence[Collected], tables: Sequence[Table],
     cost = statement.cost + planning(statement.nodes, statement.items) + output(rows, widths)
     declared = sum(len(table.columns) for table in tables if table.index in statement.scanned)
     cost += _SESSION + making(len(statement.scanned) + len(labels), declared, sum(labels.values()))
-    seconds = Fraction(SAFETY * cost + LATENCY, 1_000_000_000)
-    memory = statement.memory + max(0, statement.values.memory - _SMALL)
+    zones = len(statement.values.zones)
+    seconds = Fraction(SAFETY * (cost + zones * _ZONE) + LATENCY, 1_000_000_000)
+    memory = statement.memory + max(0, statement.values.memory + zones * _ZONE_KEPT - _SMALL)
     return Bound(seconds, memory, statement.files)
 
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,7 +21,7 @@ from .facts import Connection, Facts
 from .place import Place
 from .priority import QUICK, set_priority
 from .settings import SESSION, server_settings
-from .user import ENVIRONMENT, step_down
+from .user import ENVIRONMENT, RoomUser, step_down
 
 __all__ = ["Cluster", "files_in_memory", "make_pristine", "next_cluster", "open_session"]
 
@@ -34,8 +35,8 @@ _NAMESPACE = ["unshare", "--mount", "--propagation", "slave", "--"]
 #: initdb wants its user to have a name: this gives it one, in a mount namespace that it is alone in
 _NAMED = 'mount --bind -- "$1" /etc/passwd && shift && exec "$@"'
 
-#: Temporary files of a server of root's: a file system in memory that it is alone with, so that nobody can fill it, nor see how full it is;
-#: it goes with the last process. Who runs out of memory is another.
+#: Temporary files of a server: a file system in memory that it is alone with, so that nobody can fill it, nor see how full it is; it goes
+#: with the last process. Who runs out of memory is another, where root says so.
 _TEMPORARY = "base/pgsql_tmp"
 _ALONE = ('mount -t tmpfs -o "size=100%,mode=0700,uid=$2,gid=$3" privid-room "$1" && shift 3 '
           '&& { echo -900 2>/dev/null >/proc/self/oom_score_adj || :; } && exec "$@"')
@@ -46,9 +47,22 @@ _UNDUMPED = ["sh", "-c", 'ulimit -c 0; echo 0 > /proc/self/coredump_filter; exec
 C = TypeVar("C", bound=Connection)
 
 
+@cache
 def files_in_memory() -> bool:
-    """Whether a query's temporary files are in memory, rather than on a disk that others fill: only root can arrange that."""
-    return os.geteuid() == 0
+    """Whether a query's temporary files are in memory, rather than on a disk that others fill: root can arrange that, and other users where
+    they may have namespaces of their own."""
+    if os.geteuid() == 0:
+        return True
+    command = [*_alone_with("/tmp", RoomUser(os.geteuid(), os.getegid())), "true"]
+    return subprocess.run(command, cwd="/", env=ENVIRONMENT, check=False, capture_output=True, start_new_session=True).returncode == 0
+
+
+def _alone_with(directory: str, user: RoomUser) -> list[str]:
+    """The beginning of a command that has a file system in memory for itself there."""
+    if user.is_self:  # root of a namespace of its own, until that is mounted; and then itself again, for PostgreSQL refuses root
+        return ["unshare", "--user", "--map-root-user", *_NAMESPACE[1:], "sh", "-c", _ALONE, "sh", directory, "0", "0",
+                "unshare", "--user", f"--map-user={user.uid}", f"--map-group={user.gid}", "--"]
+    return [*_NAMESPACE, "sh", "-c", _ALONE, "sh", directory, str(user.uid), str(user.gid)]
 
 
 def make_pristine(place: Place, facts: Facts, connections: int) -> None:
@@ -112,7 +126,7 @@ def _write(place: Place, name: str, content: bytes) -> None:
 def _run(place: Place, command: list[str], failed: str, hint: str) -> None:
     done = subprocess.run(command, cwd=place.through(), env=ENVIRONMENT, umask=0o077,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True, errors="replace", check=False)
+                          text=True, errors="replace", check=False, start_new_session=True)
     if done.returncode != 0:
         lines = done.stdout.strip().splitlines() or [f"{command[0]} said nothing"]
         told = next((line for line in lines if "error:" in line), lines[-1])
@@ -161,7 +175,7 @@ class Cluster:
         if files_in_memory():
             _run(place, [*step_down(user.uid, user.gid), "mkdir", "-p", f"{name}/{_TEMPORARY}"],
                  "could not make a directory for temporary files", "See whether the disk is full.")
-            raised = ["nice", "-n", str(QUICK), *_NAMESPACE, "sh", "-c", _ALONE, "sh", f"{name}/{_TEMPORARY}", str(user.uid), str(user.gid)]
+            raised = [*([] if user.is_self else ["nice", "-n", str(QUICK)]), *_alone_with(f"{name}/{_TEMPORARY}", user)]
         command = [*_UNDUMPED, *raised, *step_down(user.uid, user.gid),
                    str(postgres_build().bindir / "postgres"), "-D", name]
         command += [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]

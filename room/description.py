@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .place import possible_places, processes_in
+from .priority import priority_of
 
-__all__ = ["Description", "describe"]
+__all__ = ["Description", "describe", "parent_of"]
 
 
 @dataclass(frozen=True)
@@ -29,9 +30,9 @@ def describe(data: Path) -> Description:
     places = possible_places(data)
     for path in places:
         pids = _processes(path)
-        pid = next((pid for pid in pids if _parent(pid) not in pids), None)
+        pid = next((pid for pid in pids if parent_of(pid) not in pids), None)
         if pid is not None:
-            priority = _priority(pid)
+            priority = priority_of(pid)
             memory = sum(map(_resident, pids))
             return Description(True, pid, path, memory, priority, _remark(priority))
     place = next((path for path in places if path.is_dir()), places[0])
@@ -49,7 +50,7 @@ def _processes(path: Path) -> list[int]:
         os.close(directory)
 
 
-def _parent(pid: int) -> int:
+def parent_of(pid: int) -> int:
     with suppress(OSError, ValueError):
         stat = (Path("/proc") / str(pid) / "stat").read_text(errors="replace")
         # the command's name may hold spaces and brackets: count fields after its last bracket
@@ -64,14 +65,6 @@ def _resident(pid: int) -> int:
             if line.startswith("Pss:"):
                 return int(line.split()[1]) * 1024
     return 0
-
-
-def _priority(pid: int) -> int:
-    """Of the process, or of its session where the scheduler shares by session first."""
-    with suppress(OSError, ValueError):
-        if Path("/proc/sys/kernel/sched_autogroup_enabled").read_text().strip() == "1":
-            return int((Path("/proc") / str(pid) / "autogroup").read_text().split()[-1])
-    return os.getpriority(os.PRIO_PROCESS, pid)
 
 
 def _remark(priority: int) -> str | None:

@@ -12,19 +12,24 @@ from typing import Any
 import psycopg
 from psycopg import RawCursor, errors
 
+from privid.calculus.weight import Keys
 from privid.errors import InvalidValue
 from privid.model import Evaluate, Key, Run, SetWise, Span, Table
 from privid.quantities import to_pg_microseconds
 
 from .pool import Connection, RoomPool, apply_settings
 from .settings import request_settings
+from .sizes import MAX_CONCAT
 from .zones import changes_between, is_file_name, is_zone_only
 
 __all__ = ["chunk_moment", "chunk_moments", "make_evaluate"]
 
 #: enough for so many chunks; an expression that is slower than this would also be slow in the query
 _TIMEOUT, _BATCH = "30s", 250_000
-_FETCH = b"FETCH 10000 FROM runs"
+#: rows that are fetched at a time, and bytes that all of them can have, for a value has so many at most (room/sizes.py)
+_FETCH, _BYTES, _WIDEST = 10_000, 32 << 20, 4 * MAX_CONCAT
+#: of all values that are given in one list
+_MAX_VALUES = 128 << 20
 #: PostgreSQL's microseconds of 1970
 _UNIX = -946_684_800_000_000
 
@@ -201,8 +206,14 @@ def _moment(table: Table, chunk: str) -> str:
         at = f"({chunk} * {by}::numeric + {first}::numeric)"
         whole, rest = f"pg_catalog.div({at}, {divisor})", f"pg_catalog.mod({at}, {divisor})"
         up = f"(2 * {rest} > {divisor} OR (2 * {rest} = {divisor} AND pg_catalog.mod({whole}, 2) = 1))::int4"
-        microseconds = f"({starts}::numeric + {whole} + {up})"
-    return f"(timestamptz '2000-01-01 00:00:00+00' + {microseconds}::float8 * interval '1 microsecond')"
+        microseconds = f"({starts}::numeric + {whole} + {up})::int8"
+    return _timestamp(microseconds)
+
+
+def _timestamp(microseconds: str) -> str:
+    """A moment, exactly: double precision has every number of hours, and of microseconds of one, but not of those of 300 years."""
+    return (f"(timestamptz '2000-01-01 00:00:00+00' + ({microseconds} / 3600000000)::float8 * interval '1 hour'"
+            f" + ({microseconds} % 3600000000)::float8 * interval '1 microsecond')")
 
 
 def _borders(conn: Connection, expressions: Sequence[str], table: Table, spans: Sequence[Span], region: str) -> Iterator[Run]:
@@ -219,12 +230,12 @@ def _borders(conn: Connection, expressions: Sequence[str], table: Table, spans: 
              LATERAL pg_catalog.generate_series(span.lo, span.hi - 1) AS n(n), {written("n.n", "now")}, {written("(n.n - 1)", "before")}
         WHERE n.n = span.lo OR {differs}"""
     firsts, ends = [lo for lo, _ in spans], [hi for _, hi in spans]
-    at, begin, key = -1, -1, Key()
+    at, begin, key, fetched = -1, -1, Key(), _at_once(len(expressions))
     with RawCursor(conn) as cursor:
         # a cursor holds no more than what is fetched, and the values are taken as text, as in _rows
         cursor.execute(f"DECLARE runs NO SCROLL CURSOR FOR {statement}".encode(), (firsts, ends, region), prepare=False)
         while True:
-            cursor.execute(_FETCH, prepare=False, binary=False)
+            cursor.execute(f"FETCH {fetched} FROM runs".encode(), prepare=False, binary=False)
             result = cursor.pgresult
             assert result is not None
             values, columns = result.get_value, range(1, result.nfields)
@@ -248,17 +259,27 @@ def _rows(conn: Connection, expressions: Sequence[str], moments: list[int], regi
     # The results are taken in text format without a cast: that is the output function's text, which
     # ::text is not for a boolean.
     statement = f"""
-        SELECT {", ".join(f"({expression})" for expression in expressions)}
+        DECLARE rows NO SCROLL CURSOR FOR SELECT {", ".join(f"({expression})" for expression in expressions)}
         FROM (SELECT u.n, $2::text AS region,
-                     timestamptz '2000-01-01 00:00:00+00' + u.us::float8 * interval '1 microsecond' AS chunk
+                     {_timestamp("u.us")} AS chunk
               FROM unnest($1::int8[]) WITH ORDINALITY u(us, n)) AS chunks
         ORDER BY n"""
+    fetched, found, known = _at_once(len(expressions)), list[Key](), Keys(most=None, limit=_MAX_VALUES)
     with RawCursor(conn) as cursor:
-        cursor.execute(statement.encode(), (moments, region), prepare=False, binary=False)
-        result = cursor.pgresult
-        assert result is not None
-        columns = range(result.nfields)
-        values = result.get_value
-        return [tuple(None if (value := values(row, column)) is None else value.decode()
-                      for column in columns)
-                for row in range(result.ntuples)]
+        cursor.execute(statement.encode(), (moments, region), prepare=False)
+        while len(found) < len(moments):
+            cursor.execute(f"FETCH {fetched} FROM rows".encode(), prepare=False, binary=False)
+            result = cursor.pgresult
+            assert result is not None
+            columns, values = range(result.nfields), result.get_value
+            found += [known.one(tuple(None if (value := values(row, column)) is None else value.decode() for column in columns))
+                      for row in range(result.ntuples)]
+            if not result.ntuples:
+                break
+        cursor.execute(b"CLOSE rows", prepare=False)
+    return found
+
+
+def _at_once(columns: int) -> int:
+    """Rows of so many values that are fetched together, however wide they are."""
+    return max(1, min(_FETCH, _BYTES // (_WIDEST * max(1, columns))))

@@ -11,6 +11,7 @@ from privid.calculus.facts import unwidened
 from privid.calculus.functions import names
 from privid.calculus.tree import AggRef, Aggregate, Call, Const, Expr, Group
 from privid.calculus.twins import AGGREGATES
+from privid.calculus.weight import check_written
 from privid.errors import NoRule
 from privid.model import Collect, Collected
 
@@ -29,7 +30,7 @@ class Grouping:
     def __init__(self, group: Sequence[Group], rows: Rows, source: str) -> None:
         self.rows, self.source = rows, source
         self.fed: list[str] = []
-        self.steps = 0
+        self.steps, self.size = 0, 0
         self.shared: dict[tuple[str, str], Column] = {}
         self.keys = tuple(self._feed(f"k{number}", g.expr, rows.write(g.expr))
                           for number, g in enumerate(group, 1))
@@ -38,7 +39,9 @@ class Grouping:
         """A column of s."""
         self.fed.append(f"{sql.text} AS {name}")
         self.steps += sql.steps
-        return Column(f"s.{name}", expr.type, sql.steps)
+        self.size += sql.size
+        check_written(self.size, expr.loc)
+        return Column(f"s.{name}", expr.type, sql.steps, sql.size)
 
     def _share(self, prefix: str, expr: Expr, sql: Sql) -> Column:
         """A column of s that aggregates have in common."""
@@ -61,7 +64,7 @@ class Grouping:
         args = [self._argument(arg) for arg in agg.args]
         inside = ", ".join(collated(arg.text, arg.type) for arg in args) or "*"
         text = f"{name}({'DISTINCT ' if agg.distinct else ''}{inside})"
-        return self._filtered(text, agg, agg.type, 1 + sum(arg.steps for arg in args))
+        return self._filtered(text, agg, agg.type, 1 + sum(arg.steps for arg in args), sum(arg.more for arg in args))
 
     def collected(self, agg: Aggregate, column: Collected) -> Column:
         """The aggregate, or a part of it: sum, number, sum of squares or bins of its argument."""
@@ -79,20 +82,20 @@ class Grouping:
             value = Call(type="numeric", fn=_RANGE, args=(converted(made, "float8"), *bounds))
         if column.what is Collect.COUNT:
             counted = over.write(value)
-            return self._filtered(f'pg_catalog."count"({counted.text})', agg, "int8", 1 + counted.steps)
+            return self._filtered(f'pg_catalog."count"({counted.text})', agg, "int8", 1 + counted.steps, counted.more)
         exact = over.write(converted(value, "numeric"))
         if column.what is Collect.SQUARES:
             # PostgreSQL's own product, which has no limit that bounded values could meet: one that is missing would show
-            exact = Sql(f"({exact.text} OPERATOR(pg_catalog.*) {exact.text})", 2 * exact.steps + 1)
+            exact = Sql(f"({exact.text} OPERATOR(pg_catalog.*) {exact.text})", 2 * exact.steps + 1, 2 * exact.more)
         if column.what is Collect.BINS:
             exact = _power(exact, column)
-        return self._filtered(f'pg_catalog."sum"({exact.text})', agg, "numeric", 1 + exact.steps)
+        return self._filtered(f'pg_catalog."sum"({exact.text})', agg, "numeric", 1 + exact.steps, exact.more)
 
-    def _filtered(self, text: str, agg: Aggregate, type_: str, steps: int) -> Column:
+    def _filtered(self, text: str, agg: Aggregate, type_: str, steps: int, more: int) -> Column:
         if agg.filter is not None:
             kept = self._share("f", agg.filter, self.rows.condition(agg.filter))
-            text, steps = f"{text} FILTER (WHERE {kept.text})", steps + kept.steps
-        return Column(text, type_, steps)
+            text, steps, more = f"{text} FILTER (WHERE {kept.text})", steps + kept.steps, more + kept.more
+        return Column(text, type_, steps, more)
 
     def tail(self, having: str | None) -> str:
         """Everything from FROM on; to be asked for when all aggregates are known."""
@@ -111,7 +114,7 @@ def _power(value: Sql, column: Collected) -> Sql:
     edges = literal("{" + ",".join(column.edges) + "}")
     place = f"pg_catalog.width_bucket({value.text}, {edges}::pg_catalog.numeric[])"
     exponent = f"({place} OPERATOR(pg_catalog.*) {int(column.digits)})::pg_catalog.text"
-    return Sql(f"('1e'::pg_catalog.text OPERATOR(pg_catalog.||) {exponent})::pg_catalog.numeric", value.steps + 5)
+    return Sql(f"('1e'::pg_catalog.text OPERATOR(pg_catalog.||) {exponent})::pg_catalog.numeric", value.steps + 5, value.more)
 
 
 def refuse_width(columns: int) -> None:

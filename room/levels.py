@@ -28,6 +28,7 @@ from privid.calculus.tree import (
     position,
     walk,
 )
+from privid.calculus.weight import check_written
 from privid.errors import NoRule
 from privid.model import Collected
 
@@ -47,11 +48,29 @@ class Level:
 
 
 class Levels:
-    """Writes the levels of one statement; counts the steps of all their expressions."""
+    """Writes the levels of one statement; counts the steps of all their expressions, and their bytes with subqueries in the place of
+    their columns: PostgreSQL takes short levels for the long ones that they stand for, and so much memory."""
 
     def __init__(self, names: Names) -> None:
         self.names = names
-        self.steps = 0
+        self.steps, self.size = 0, 0
+
+    def _count(self, *written: Sql | Column, copies: int = 1) -> None:
+        """`copies`: of a condition, that PostgreSQL makes one for each part of a set operation below."""
+        for one in written:
+            self.steps += one.steps
+            self.size += one.size * copies
+            check_written(self.size)
+
+    def _count_sorted(self, columns: Sequence[Column]) -> None:
+        """Columns of a level that is put in order: shown, sorted by, and sorted by their texts."""
+        self.size += 3 * sum(column.size for column in columns)
+        check_written(self.size)
+
+    def _count_level(self, grouping: Grouping) -> None:
+        self.steps += grouping.steps
+        self.size += grouping.size
+        check_written(self.size)
 
     def release(self, select: Select, columns: Sequence[Collected]) -> str:
         """Keys k1, k2, …, then what is collected: v1, v2, …"""
@@ -65,7 +84,8 @@ class Levels:
             raise unreadable("an aggregate is missing")
         grouping = Grouping(select.group, *self._rows(select))
         values = [grouping.collected(select.aggs[column.agg], column) for column in wanted]
-        self.steps += grouping.steps + sum(value.steps for value in values)
+        self._count_level(grouping)
+        self._count(*values)
         shown = [f"{key.text} AS k{number}" for number, key in enumerate(grouping.keys, 1)]
         shown += [f"{value.text} AS v{number}" for number, value in enumerate(values, 1)]
         refuse_width(len(shown))
@@ -91,14 +111,14 @@ class Levels:
         elif select.group or select.aggs or select.having is not None:
             raise unreadable("a level that does not group has groups")
         targets = [writer.write(target.expr) for target in select.targets]
-        columns = tuple(Column(f"c{place + 1}", target.expr.type, targets[place].steps)
+        columns = tuple(Column(f"c{place + 1}", target.expr.type, targets[place].steps, targets[place].size)
                         for place, target in enumerate(select.targets))
         limited = select.limit is not None or select.offset is not None
         sorts, more = self._sorts(select, columns, writer) if limited else ([], [])
         having = None if select.having is None else writer.condition(select.having)
-        self.steps += sum(sql.steps for sql in (*targets, *more)) + (having.steps if having else 0)
+        self._count(*targets, *more, *([having] if having else []))
         if grouping is not None:
-            self.steps += grouping.steps
+            self._count_level(grouping)
             source = grouping.tail(having.text if having else None)
         if select.distinct and not targets:
             raise unreadable("DISTINCT of no columns")
@@ -106,6 +126,8 @@ class Levels:
         shown += [f"{sql.text} AS o{number}" for number, sql in enumerate(more, 1)]
         refuse_width(len(shown))
         text = f"SELECT{' DISTINCT' if select.distinct else ''} {', '.join(shown)}{source}"
+        if limited:
+            self._count_sorted(columns)
         return Level(_limited(text, columns, sorts, select) if limited else text, columns)
 
     def _sorts(self, select: Select, columns: Sequence[Column],
@@ -136,7 +158,7 @@ class Levels:
         source = f" FROM {joined}" if joined else ""
         if select.where is not None:
             where = rows.condition(select.where)
-            self.steps += where.steps
+            self._count(where, copies=_copies(select))
             source += f" WHERE {where.text}"
         return rows, source
 
@@ -144,22 +166,23 @@ class Levels:
         sides = self._sides(query)
         if not query.columns or any(len(side.columns) != len(query.columns) for side in sides):
             raise unreadable("sides of a set operation differ")
-        steps = [0] * len(query.columns)
+        steps, more = [0] * len(query.columns), [0] * len(query.columns)
         texts = []
         for side in sides:
             shown = []
             for place, (column, wanted) in enumerate(zip(side.columns, query.columns, strict=True)):
-                own = Column(f"s.{column.text}", column.type, column.steps)
+                own = Column(f"s.{column.text}", column.type, column.steps, column.more)
                 sql = of_type(own, wanted.type)
-                steps[place] = max(steps[place], sql.steps)
+                steps[place], more[place] = max(steps[place], sql.steps), max(more[place], sql.size)
                 shown.append(f"{sql.text} AS {column.text}")
-                self.steps += sql.steps
+                self._count(sql)
             texts.append(f"(SELECT {', '.join(shown)} FROM ({side.text}) AS s)")
         text = f" {query.kind.upper()}{' ALL' if query.all else ''} ".join(texts)
-        columns = tuple(Column(f"c{place + 1}", column.type, steps[place])
+        columns = tuple(Column(f"c{place + 1}", column.type, steps[place], more[place])
                         for place, column in enumerate(query.columns))
         if query.limit is None and query.offset is None:
             return Level(text, columns)
+        self._count_sorted(columns)
         sorts = []
         for order in query.order:
             if not isinstance(order.by, int) or not 1 <= order.by <= len(columns):
@@ -188,7 +211,7 @@ class Levels:
             case FromSubquery(rel=rel, select=below):
                 level = self.query(below)
                 return f"({level.text}) AS r{rel}", {
-                    (rel, number): Column(f"r{rel}.{c.text}", c.type, c.steps)
+                    (rel, number): Column(f"r{rel}.{c.text}", c.type, c.steps, c.more)
                     for number, c in enumerate(level.columns, 1)}
             case FromJoin():
                 return self._join(item)
@@ -206,7 +229,7 @@ class Levels:
             if join.join is JoinKind.FULL:
                 _refuse_unmergeable(join.on, first, second)
             written = Rows(self.names, scope).condition(join.on)
-            self.steps += written.steps
+            self._count(written, copies=_copies(join))
             on = written.text
         return f"({left} {join.join.upper()} JOIN {right} ON {on})", scope
 
@@ -217,6 +240,19 @@ def _named(name: str, rel: int,
     called = f"({', '.join(f'c{number}' for number, _ in columns)})" if columns else ""
     scope = {(rel, number): Column(f"r{rel}.c{number}", type_) for number, type_ in columns}
     return f"pg_temp.{name} AS r{rel}{called}", scope
+
+
+def _copies(source: FromItem | Query) -> int:
+    """Parts of the set operations that a condition above can go down to."""
+    match source:
+        case SetOperation(left=left, right=right) | FromJoin(left=left, right=right):
+            return _copies(left) + _copies(right) - isinstance(source, FromJoin)
+        case FromSubquery(select=below):
+            return _copies(below)
+        case Select(sources=sources):
+            return 1 + sum(_copies(item) - 1 for item in sources)
+        case _:
+            return 1
 
 
 def _both(one: Scope, other: Scope) -> dict[tuple[int, int], Column]:

@@ -19,6 +19,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from privid.closed import make_directory
 from privid.errors import PrividError
 
 from .user import ENVIRONMENT, RoomUser, step_down
@@ -53,7 +54,7 @@ class Place:
                 if other != self.path and other.is_dir():
                     _Directory(other).remove()
             if self.path.parent == _ELSEWHERE:
-                _ELSEWHERE.mkdir(parents=True, exist_ok=True)
+                make_directory(_ELSEWHERE, 0o755)
             self.path.mkdir(mode=0o700, exist_ok=True)
             self._directory = _Directory(self.path)
             self._directory.clear()
@@ -131,7 +132,8 @@ class _Directory:
             with os.fdopen(lock, "rb") as file:
                 segment = int(file.read(4096).split(b"\n")[6].split()[1])
             command = [*step_down(info.st_uid, info.st_gid), "ipcrm", "--shmem-id", str(segment)]
-            subprocess.run(command, cwd="/", env=ENVIRONMENT, check=False, capture_output=True)
+            subprocess.run(command, cwd="/", env=ENVIRONMENT, check=False, capture_output=True,
+                           start_new_session=True)
 
     def remove(self) -> None:
         self.clear()

@@ -6,11 +6,13 @@ another release.
 
 from __future__ import annotations
 
+import resource
 import select
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import psycopg
@@ -22,6 +24,7 @@ from .facts import Connection
 from .priority import PUBLIC, set_priority
 from .server import unavailable
 from .settings import request_settings
+from .shares import Shares
 
 __all__ = ["Connection", "RoomConnection", "RoomLike", "RoomPool", "Wanting", "apply_settings"]
 
@@ -49,6 +52,10 @@ _WARMING = (
 _SPARE = 8
 #: seconds after which the stock is filled up, while there is some
 _LEISURE = 0.05
+#: bytes of its own beyond which a session is not used again: PostgreSQL keeps what it has read (rules of time zones, plans, catalogs)
+_GROWN = 64 << 20
+#: seconds after which a session that goes on is told again that nobody waits for it
+_INSIST = 0.05
 
 
 C = TypeVar("C", bound=Connection)
@@ -103,7 +110,7 @@ class RoomPool:
             raise ValueError("the room has too few connections for this pool")
         self._server, self._stock, self._patience = server, stock, patience
         self._places = threading.BoundedSemaphore(at_once)
-        self._public = threading.BoundedSemaphore(public)
+        self._public, self._shares = threading.BoundedSemaphore(public), Shares(max(1, public - 1))
         self._changed = threading.Condition()
         self._ready: list[RoomConnection] = []
         self._idle: list[RoomConnection] = []
@@ -201,32 +208,35 @@ class RoomPool:
     @contextmanager
     def public(self) -> Iterator[Connection]:
         """Lends a session for work on what is public. Errors of PostgreSQL pass, except that it is gone."""
-        somebody: Wanting | None = getattr(self._local, "somebody", None)
+        somebody, role = getattr(self._local, "wanted", (None, ""))
         if somebody is not None:
             somebody.check()
-        if not self._public.acquire(timeout=self._patience):
-            raise EngineUnavailable("the engine is too busy to look at public rows",
-                                    hint="Try again.")
-        try:
-            if somebody is not None:
-                somebody.check()
-            conn = self._lend()
+        begun = time.monotonic()
+        with self._shares.one(role, self._patience) as free:
+            if not free or not self._public.acquire(timeout=max(0, begun + self._patience - time.monotonic())):
+                raise EngineUnavailable("the engine is too busy to look at public rows",
+                                        hint="Try again.")
             try:
-                with self._reported(conn), _given_up(conn, somebody):
-                    yield conn
+                if somebody is not None:
+                    somebody.check()
+                conn = self._lend()
+                try:
+                    with self._reported(conn), _given_up(conn, somebody):
+                        yield conn
+                finally:
+                    self._give_back(conn)
             finally:
-                self._give_back(conn)
-        finally:
-            self._public.release()
+                self._public.release()
 
     @contextmanager
-    def wanted_by(self, somebody: Wanting) -> Iterator[None]:
-        """Public work of this thread, in the block, is given up when nobody waits for it any more."""
-        self._local.somebody = somebody
+    def wanted_by(self, somebody: Wanting, role: str = "") -> Iterator[None]:
+        """Public work of this thread, in the block, is given up when nobody waits for it any more. It is that of a login role, whichever it
+        acts as, which never has all sessions at a time."""
+        self._local.wanted = somebody, role
         try:
             yield
         finally:
-            self._local.somebody = None
+            self._local.wanted = None, ""
 
     def _lend(self) -> RoomConnection:
         while True:
@@ -243,7 +253,7 @@ class RoomPool:
             conn.close()
 
     def _give_back(self, conn: RoomConnection) -> None:
-        if not conn.closed and conn.info.transaction_status == pq.TransactionStatus.IDLE:
+        if not conn.closed and conn.info.transaction_status == pq.TransactionStatus.IDLE and not _has_grown(conn):
             with self._changed:
                 if not self._closed:
                     self._idle.append(conn)
@@ -290,11 +300,13 @@ def _given_up(conn: RoomConnection, somebody: Wanting | None) -> Iterator[None]:
         yield
         return
 
-    told = threading.Event()
+    told, left = threading.Event(), threading.Event()
 
     def stop() -> None:
-        with suppress(psycopg.Error):
-            conn.cancel()
+        while not left.is_set():  # PostgreSQL forgets a cancel that comes between two statements
+            with suppress(psycopg.Error):
+                conn.cancel()
+            left.wait(_INSIST)
 
     def give_up() -> None:
         told.set()
@@ -307,8 +319,18 @@ def _given_up(conn: RoomConnection, somebody: Wanting | None) -> Iterator[None]:
         somebody.check()
         raise
     finally:
+        left.set()
         if told.is_set():
             conn.close()
+
+
+def _has_grown(conn: RoomConnection) -> bool:
+    """Whether its process holds more than one for public work needs."""
+    try:
+        _, resident, shared = Path(f"/proc/{conn.info.backend_pid}/statm").read_text().split()[:3]
+    except OSError:
+        return True  # it has ended
+    return (int(resident) - int(shared)) * resource.getpagesize() > _GROWN
 
 
 def _has_ended(conn: psycopg.Connection[Any]) -> bool:

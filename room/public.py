@@ -123,13 +123,14 @@ def _column_type(column: tuple[str, Sequence[str] | None]) -> ColumnType:
     return ColumnType(column[0], None if column[1] is None else tuple(column[1]))
 
 
-def is_unique(pool: RoomPool, columns: Sequence[tuple[str, Sequence[str] | None]], rows: Sequence[Row], places: Sequence[int]) -> bool:
+def is_unique(pool: RoomPool, settings: Mapping[str, str], columns: Sequence[tuple[str, Sequence[str] | None]], rows: Sequence[Row],
+              places: Sequence[int]) -> bool:
     """Whether no two rows have equal values in these columns, as a unique index has it: a NULL equals nothing.
 
     All columns are loaded, so that values that a release could not load are refused here, before anything is charged.
     """
     with pool.public() as conn, conn.transaction(force_rollback=True):
-        conn.execute("SELECT pg_catalog.set_config('statement_timeout', %s, true)", (_TIMEOUT,))
+        apply_settings(conn, {**request_settings(settings), "statement_timeout": _TIMEOUT}, local=True)
         try:
             types = [*map(_column_type, columns)]
             load(conn, "rows", types, rows)

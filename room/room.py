@@ -47,7 +47,7 @@ class _PublicRows:
     settings: Mapping[str, str]
 
     def is_unique(self, columns: Columns, rows: Sequence[Key], places: Sequence[int]) -> bool:
-        return is_unique(self.pool, columns, rows, places)
+        return is_unique(self.pool, self.settings, columns, rows, places)
 
     def matching(self, columns: Columns, rows: Sequence[Key], condition: str) -> list[Key]:
         return matching(self.pool, self.settings, columns, rows, condition)
@@ -99,9 +99,9 @@ class Room:
     def public_rows(self, settings: Mapping[str, str]) -> PublicRows:
         return _PublicRows(self._pool, settings)
 
-    def wanted_by(self, somebody: Wanting) -> AbstractContextManager[None]:
-        """What this thread asks in the block is given up when nobody waits for it any more."""
-        return self._pool.wanted_by(somebody)
+    def wanted_by(self, somebody: Wanting, role: str) -> AbstractContextManager[None]:
+        """What this thread asks in the block, for a role, is given up when nobody waits for it any more."""
+        return self._pool.wanted_by(somebody, role)
 
     def rehearse(self, inner: Inner, tables: Sequence[Table], uses: Sequence[TableUse], settings: Mapping[str, str]) -> Planned:
         """Refuses an inner query that PostgreSQL would refuse, or plan with steps that have no bound; what the bound must know of the

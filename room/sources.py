@@ -198,7 +198,8 @@ class Sources(ABC):
     def tested(self, found: Relation, conditions: Iterable[Expr]) -> Relation:
         """With conditions evaluated: its own, and those of several relations below it, which
         PostgreSQL may evaluate here, where it begins with another join."""
-        own = sum(self.values(test, found.columns).cost for test in conditions)
+        joins = max(1, len(found.parts) - 1)
+        own = sum(self.values(test, found.columns).cost * _times(test, joins) for test in conditions)
         self.cost += found.under * (PASSED + own + (found.joint if len(found.parts) > 2 else 0))
         return found._replace(joint=found.joint + own) if len(found.parts) > 1 else found
 
@@ -331,6 +332,17 @@ def _equated(condition: Expr, left: Relation, right: Relation) -> tuple[Expr, Ex
     if a and b and b <= left.columns.keys() and a <= right.columns.keys():
         return second, first
     return None
+
+
+def _times(condition: Expr, joins: int) -> int:
+    """How often a row's condition may be computed. Of an equality PostgreSQL makes a class with others:
+    it compares neighbours of that when it reads a relation, and for each join computes a side to look it
+    up and again to make sure."""
+    match condition:
+        case Call(args=(first, second), fn=fn) if names(fn)[:2] == ("pg_catalog", "="):
+            if not isinstance(first, Const) and not isinstance(second, Const) and _NONE in (_plain(first), _plain(second)):
+                return 1 + 2 * joins
+    return 1
 
 
 def has_hash(fn: str) -> bool:

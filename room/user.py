@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import fcntl
 import os
-import pwd
 import subprocess
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from privid.accounts import holder
+from privid.closed import make_directory
 from privid.errors import PrividError
 
-__all__ = ["ENVIRONMENT", "RoomUser", "claim_user", "step_down"]
+__all__ = ["ENVIRONMENT", "NUMBERS", "RoomUser", "claim_user", "step_down"]
 
 #: Numbers that Debian gives to nobody; those of the sandbox (privid.sandbox.users) end before them.
-_FIRST, _COUNT = 65200, 200
+NUMBERS = range(65200, 65400)
 _LOCKS = Path("/run/privid/rooms")
 
 #: what programs of the room find: nothing of the engine's PG* settings, locale or time zone
@@ -41,7 +42,8 @@ class RoomUser:
     def reaches(self, directory: Path) -> bool:
         """Whether the user may walk down to a directory; the system knows every kind of permission."""
         command = [*step_down(self.uid, self.gid), "test", "-x", str(directory)]
-        done = subprocess.run(command, cwd="/", env=ENVIRONMENT, check=False, capture_output=True)
+        done = subprocess.run(command, cwd="/", env=ENVIRONMENT, check=False, capture_output=True,
+                           start_new_session=True)
         return done.returncode == 0
 
     def close(self) -> None:
@@ -62,10 +64,9 @@ def claim_user() -> RoomUser:
     if os.geteuid() != 0:
         return RoomUser(os.geteuid(), os.getegid())
     try:
-        _LOCKS.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for uid in range(_FIRST, _FIRST + _COUNT):
-            with suppress(KeyError):
-                pwd.getpwuid(uid)
+        make_directory(_LOCKS, 0o700)
+        for uid in NUMBERS:
+            if holder(uid) is not None:
                 continue  # somebody was given the number after all
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
             lock = os.open(_LOCKS / str(uid), flags, 0o600)
@@ -76,5 +77,5 @@ def claim_user() -> RoomUser:
     except OSError as error:
         raise PrividError(f"could not claim a user for the room: {error.strerror}",
                           hint=f"Make {_LOCKS} writable by root.") from None
-    raise PrividError(f"all {_COUNT} users for rooms are in use",
+    raise PrividError(f"all {len(NUMBERS)} users for rooms are in use",
                       hint="Stop other stacks on this machine.")

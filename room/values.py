@@ -18,6 +18,7 @@ from privid.calculus.tree import (
     GroupRef,
     NullIf,
 )
+from privid.calculus.zones import zone_of
 from privid.errors import NoRule
 
 from .calls import NODE, call, compare, hashed
@@ -60,6 +61,8 @@ class Values:
         self.items = 0
         #: bytes that one row's expressions make, all levels being evaluated at once
         self.memory = 0
+        #: names of time zones, each of which the session reads once
+        self.zones: set[Expr] = set()
         #: does PostgreSQL make hash tables of the lists that it meets?
         self.looked_up = True
 
@@ -91,6 +94,8 @@ class Values:
             )
         match expr:
             case Call(fn=fn):
+                if (zone := zone_of(expr)) is not None:
+                    self.zones.add(zone)
                 cost += call(fn, sizes, expr.args, self.room, expr.loc)
                 made = result(fn, expr.type, sizes, expr.args)
                 check_sizes(expr, sizes, made)

@@ -28,11 +28,16 @@ __all__ = ["Column", "Groups", "Names", "Rows", "Scope", "of_type", "type_of", "
 
 @dataclass(frozen=True)
 class Column:
-    """A column that expressions refer to: how, its type, and the steps that its value takes."""
+    """A column that expressions refer to: how, its type, the steps that its value takes, and the bytes that it stands for."""
 
     text: str
     type: str
     steps: int = 1
+    more: int = 0
+
+    @property
+    def size(self) -> int:
+        return len(self.text) + self.more
 
 
 #: columns of a level's relations, by relation and number
@@ -113,7 +118,7 @@ class Rows(_Room):
         found = self.scope.get((col.rel, col.col))
         if found is None or found.type != col.type:
             raise self.no_form(col, f'column "{col.name}" of type {col.type}')
-        return Sql(found.text, found.steps)
+        return Sql(found.text, found.steps, found.more)
 
 
 class Groups(_Room):
@@ -132,14 +137,14 @@ class Groups(_Room):
     def _numbered(self, ref: GroupRef | AggRef, known: Sequence[Column]) -> Sql:
         if not 0 <= ref.index < len(known) or known[ref.index].type != ref.type:
             raise self.no_form(ref, f"group or aggregate {ref.index} of type {ref.type}")
-        return Sql(known[ref.index].text, known[ref.index].steps)
+        return Sql(known[ref.index].text, known[ref.index].steps, known[ref.index].more)
 
 
 def of_type(column: Column, wanted: str) -> Sql:
     """A column where a type is wanted. Nothing is converted here: conversions are in the tree that was judged (calculus/conversions.py)."""
     if column.type != wanted:
         raise TypeError(f"a column of type {column.type} was judged where one of type {wanted} is written")
-    return Sql(collated(column.text, column.type), column.steps)
+    return Sql(collated(column.text, column.type), column.steps, column.more)
 
 
 def unreadable(why: str) -> NoRule:

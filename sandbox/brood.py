@@ -36,6 +36,7 @@ from .child import Child
 from .command import ENVIRONMENT
 from .intermission import SLICE, Intermission
 from .places import pinned
+from .root import devices
 from .run import Limits, prefer
 from .sweeper import Sweeper
 from .users import SANDBOX_GID, claim_user
@@ -69,8 +70,7 @@ class Brood:
     """Made and closed by one thread of the lane, which must live as long: the nursery dies with it."""
 
     def __init__(self, *, name: str, lane: Path, root: Path, module: Path, files: Path | None, count: int, limits: Limits,
-                 hierarchy: Hierarchy, sweeper: Sweeper, intermission: Intermission, cores: frozenset[int] | None = None,
-                 elsewhere: frozenset[int] | None = None) -> None:
+                 hierarchy: Hierarchy, sweeper: Sweeper, intermission: Intermission, cores: frozenset[int] | None = None) -> None:
         self._user = claim_user()
         self.uid = self._user.uid
         self.children: deque[Child] = deque()
@@ -94,7 +94,8 @@ class Brood:
             self._nursery = subprocess.Popen([sys.executable, "-I", "-m", "privid.sandbox.nursery", str(theirs.fileno())],
                                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/",
                                              env={}, pass_fds=(theirs.fileno(),), start_new_session=True)
-        order = {"root": str(root), "module": str(module), "files": None if files is None else str(files), "uid": self.uid,
+        order = {"root": str(root), "devices": devices(root), "module": str(module),
+                 "files": None if files is None else str(files), "uid": self.uid,
                  "gid": SANDBOX_GID, "limits": of_zygote(limits), "filter": system_calls.export(zygote=True).hex(),
                  "environment": {**ENVIRONMENT, "PWD": "/tmp"},
                  "command": ["/usr/bin/python3", "-s", "-B", "/usr/lib/privid/zygote.py", "/chunk", "/app/module.py", str(count),
@@ -103,7 +104,7 @@ class Brood:
             if has_holes(module, *(() if files is None else files.rglob("*"))):
                 raise NotWarm("a file of it has holes")
             allowed = Allowed(self.uid, SANDBOX_GID, root, [root, module, *([] if files is None else [files])], _FILTERS)
-            zygote = self._boot(order, count, elsewhere)
+            zygote = self._boot(order, count, cores)
             self._settle(count, hierarchy, limits, name, allowed, zygote)
             self._furnish(limits)
             for child in self._made:
@@ -128,7 +129,7 @@ class Brood:
         self.pins += [*pinned(self._init), *pinned(zygote)]
         self._zygote.add(zygote)
         if cores is not None:
-            os.sched_setaffinity(zygote, cores)
+            os.sched_setaffinity(zygote, cores)  # where no decoder is, whose work it could feel
         left = PATIENCE
         while True:
             with self._intermission.importing():

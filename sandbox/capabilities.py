@@ -63,8 +63,8 @@ def obstacle() -> Finding | None:
 def survey(asked: int | None = None) -> list[Finding]:
     """Everything the sandbox depends on, tried rather than looked up where that is possible; `asked`: lanes, if a number was asked for."""
     checks: tuple[Callable[[], Finding], ...] = (_bubblewrap, _user_namespaces, _apparmor, _seccomp, _control_groups, _warm_starts, _users,
-                                                 _runtime, partial(_cores, asked), _priorities, partial(_memory, asked or lanes()),
-                                                 partial(_scratch, asked or lanes()))
+                                                 _strangers, _runtime, partial(_cores, asked), _priorities,
+                                                 partial(_memory, asked or lanes()), partial(_scratch, asked or lanes()))
     return [check() for check in checks]
 
 
@@ -79,7 +79,8 @@ def _bubblewrap() -> Finding:
                "--size", "1048576", "--tmpfs", "/tmp", "--remount-ro", "/", "/usr/bin/true"]
     user = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, env={}, cwd="/", **user)  # type: ignore[call-overload]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, env={}, cwd="/",  # type: ignore[call-overload]
+                              start_new_session=True, **user)
     except (OSError, subprocess.TimeoutExpired) as error:
         return Finding(name, Status.FAIL, f"{program} could not be run: {error}", "Reinstall Debian's package bubblewrap.")
     if done.returncode == 0:
@@ -240,6 +241,18 @@ def _scratch(lanes: int) -> Finding:
         return Finding(name, Status.CAUTION, f"{free / _GIB:.1f} GiB free, {needed / _GIB:.1f} GiB wanted",
                        f"Run: mount -o remount,size={-(-needed // _GIB)}G /dev/shm.")
     return Finding(name, Status.PASS, f"{free / _GIB:.1f} GiB free")
+
+
+def _strangers() -> Finding:
+    """Whether other users of the machine see what processes are called and take."""
+    name = "processes"
+    lines = [line.split() for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    options = [set(line[-1].split(",")) for line in lines if line[4] == "/proc"]
+    if options and options[-1] & {"hidepid=2", "hidepid=invisible", "hidepid=4", "hidepid=ptraceable"}:
+        return Finding(name, Status.PASS, "are not shown to other users of this machine")
+    return Finding(name, Status.CAUTION, "are shown to all users of this machine: by its name, or by what it takes, a program can tell "
+                   "one of them what it saw", "Give analysts no shell here, and mount /proc with hidepid=invisible and the gid= of those "
+                   "who may see processes.")
 
 
 def _number(path: str) -> int | None:

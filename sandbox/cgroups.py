@@ -224,7 +224,7 @@ def _first_number(directories: Iterable[Path], *names: str) -> int | None:
 
 def _make(directory: Path) -> None:
     with contextlib.suppress(FileExistsError):  # one that had our number left it behind
-        os.mkdir(directory)
+        os.mkdir(directory, 0o700)  # what it uses follows from what its program saw
 
 
 def _write(file: str, text: str) -> None:

@@ -9,7 +9,7 @@ from privid.errors import SandboxFailed
 
 from .executable import Kind
 from .program import Program
-from .root import LAUNCHER
+from .root import LAUNCHER, devices
 
 __all__ = ["ENVIRONMENT", "Descriptors", "find_bwrap", "sandbox_command"]
 
@@ -46,8 +46,8 @@ def sandbox_command(*, root: Path, program: Program, chunk: Path, tmpfs_bytes: i
                "--uid", "65534", "--gid", "65534", "--hostname", "privid", "--cap-drop", "ALL",
                "--block-fd", str(gate), "--json-status-fd", str(status), "--seccomp", str(seccomp),
                "--ro-bind", str(root), "/"]
-    for device in ("/dev/null", "/dev/zero", "/dev/urandom"):
-        command += ["--dev-bind", device, device]
+    for name, device in devices(root).items():
+        command += ["--dev-bind", device, name]
     inside = "/app/program" if program.kind is Kind.PROGRAM else "/app/module.py"
     command += ["--ro-bind", str(chunk), "/chunk", "--ro-bind", str(program.path), inside]
     if program.files is not None:

@@ -14,6 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from privid.closed import make_directory
+
 from .syscalls import (
     ATTR_NODEV,
     ATTR_NOEXEC,
@@ -81,7 +83,7 @@ def leave_files(wanted: Confinement) -> None:
     """As its file system one empty directory that cannot be written; where mounts are its own, or it is root."""
     with suppress(OSError):
         if os.geteuid() == 0:
-            _EMPTY.mkdir(mode=0o555, parents=True, exist_ok=True)
+            make_directory(_EMPTY, 0o555)
             empty = os.open(_EMPTY, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         else:
             empty = new_tmpfs({"size": "4k", "nr_inodes": "1", "mode": "555"}, ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV | ATTR_NOEXEC)

@@ -9,6 +9,9 @@ from contextlib import ExitStack, suppress
 from itertools import islice
 from pathlib import Path
 
+from privid.closed import make_directory
+from privid.errors import PrividError
+
 __all__ = ["claim_cores"]
 
 _LOCKS = Path("/run/privid/cores")
@@ -26,8 +29,8 @@ def claim_cores(lanes: int, cores: list[int], cleanup: ExitStack, locks: Path = 
 
 
 def _free(cores: list[int], cleanup: ExitStack, locks: Path) -> Iterator[int]:
-    with suppress(OSError):
-        locks.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with suppress(OSError, PrividError):
+        make_directory(locks, 0o700)
         for core in cores:
             lock = os.open(locks / str(core), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             cleanup.callback(os.close, lock)

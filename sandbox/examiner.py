@@ -10,7 +10,7 @@ import ast
 import json
 import sys
 
-from .confine import Confinement, confine
+from .confine import NOBODY, Confinement, confine
 from .confined_calls import COMPUTE, DESCRIPTORS, only
 
 #: bytes of memory and seconds of processor time: some hundred times what a module of ordinary making takes
@@ -49,5 +49,5 @@ def examine(content: bytes) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    confine(Confinement(only((*DESCRIPTORS, *COMPUTE)), _MEMORY, seconds=_SECONDS))
+    confine(Confinement(only((*DESCRIPTORS, *COMPUTE)), _MEMORY, int(sys.argv[1] or NOBODY), seconds=_SECONDS))
     json.dump(examine(sys.stdin.buffer.read()), sys.stdout)

@@ -14,6 +14,7 @@ from typing import Any
 from privid.errors import ExecutableInvalid
 
 from .confine import environment
+from .users import helpers_user
 
 __all__ = ["MAX_MODULE_BYTES", "MAX_PROGRAM_BYTES", "Kind", "classify", "install"]
 
@@ -102,7 +103,7 @@ def _check_module(content: bytes, name: str) -> None:
 
 def _examined(content: bytes) -> dict[str, Any]:
     """What the examiner says; nothing where it died of the text."""
-    command = [sys.executable, "-P", "-m", "privid.sandbox.examiner"]
+    command = [sys.executable, "-P", "-m", "privid.sandbox.examiner", str(helpers_user() or "")]
     with _examining:
         done = subprocess.run(command, input=content, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd="/", env=environment(),
                               check=False, start_new_session=True)

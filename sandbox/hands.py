@@ -39,10 +39,21 @@ class Stop:
 
     def __init__(self, early: bool = False) -> None:
         self.early = early
+        self._abandoned = threading.Event()
         self._fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
     def set(self) -> None:
         os.eventfd_write(self._fd, 1)
+
+    def abandon(self) -> None:
+        """The engine ends, and nobody sees any more when a lane is free: the slot ends, too."""
+        self.early = True
+        self._abandoned.set()
+        self.set()
+
+    def wait(self, until: float) -> None:
+        """For the end of a slot whose program has been ended."""
+        self._abandoned.wait(max(0.0, until - time.monotonic()))
 
     def fileno(self) -> int:
         return self._fd

@@ -151,7 +151,8 @@ class Lane:
 
         Call it SETUP before begin; the sandbox is set up meanwhile. Two threads may be in it: one whose slot runs, one whose slot
         comes next. Raises Late when the slot had begun before all was ready, and SandboxFailed, possibly earlier than end, if the sandbox
-        itself did not work. `stop` ends the run at once; its result is Outcome.CANCELLED.
+        itself did not work. `stop` ends the program at once; its result is Outcome.CANCELLED. A slot that has
+        begun lasts to its end all the same: when the lane is free, no program decides.
         """
         with self._entered, self._admitted(begin):
             mapped = self._check_readable(program.path, program.kind, chunk_dir)
@@ -241,7 +242,7 @@ class Lane:
         self._broods += 1
         return Brood(name=f"{os.getpid()}-{self.index}-b{self._broods}", lane=self._directory, root=self._root_of(program.runtime),
                      module=program.path, files=program.files, count=count, limits=self.limits, hierarchy=self._hierarchy,
-                     sweeper=self._sweeper, intermission=self._intermission, cores=self._cores, elsewhere=self._elsewhere)
+                     sweeper=self._sweeper, intermission=self._intermission, cores=self._cores)
 
     def _root_of(self, runtime: str) -> Path:
         """The lane's own copy of a runtime, made when it is first needed."""
@@ -346,6 +347,8 @@ def _attend(run: Run | WarmRun, hand: Hand | OwnHand, begin: float, end: float, 
         if outcome is Outcome.CANCELLED or (stop is not None and stop.early):
             hand.stop()
         hand.finish()
+        if hand.started and stop is not None and not stop.early:
+            stop.wait(end)  # though it was cancelled: one whose program had ended already would take as long
         return run.result(outcome, hand.started)
     finally:
         if not hand.over:

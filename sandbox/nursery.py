@@ -69,8 +69,8 @@ def _build(order: dict[str, Any]) -> None:
     syscalls.make_private("/")
     root = order["root"]
     pieces = [("", syscalls.bind_tree(root, _BIND_READ_ONLY))]
-    pieces += [(f"/dev/{name}", syscalls.bind_tree(f"/dev/{name}", syscalls.ATTR_RDONLY | syscalls.ATTR_NOSUID))
-               for name in ("null", "zero", "urandom")]
+    pieces += [(name, syscalls.bind_tree(device, syscalls.ATTR_RDONLY | syscalls.ATTR_NOSUID))
+               for name, device in order["devices"].items()]
     pieces.append(("/app/module.py", syscalls.bind_tree(order["module"], _BIND_READ_ONLY)))
     if order["files"] is not None:
         pieces.append(("/app/files", syscalls.bind_tree(order["files"], _BIND_READ_ONLY)))

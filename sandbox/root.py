@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import subprocess
+from contextlib import suppress
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
@@ -20,7 +22,7 @@ from . import filter as system_calls
 from .chunk import FRAMES_FILE, write_chunk_json
 from .runtime import Runtime
 
-__all__ = ["LAUNCHER", "ZYGOTE", "make_root", "remove_tree"]
+__all__ = ["LAUNCHER", "ZYGOTE", "devices", "make_root", "remove_tree"]
 
 #: The launcher of modules, inside the sandbox.
 LAUNCHER = Path("/usr/lib/privid/launcher.py")
@@ -30,6 +32,10 @@ LITTER = LAUNCHER.with_name("litter.so")
 
 #: Read when the engine starts: it may step down to a user who cannot reach its own source.
 _SOURCES = {path.name: Path(__file__).with_name(path.name).read_bytes() for path in (LAUNCHER, ZYGOTE, LITTER)}
+
+#: What there is in /dev. The machine's own tell everybody on it, who can watch a file, how often they are opened: so each lane has its own
+#: where it can.
+_DEVICES = {"/dev/null": (1, 3), "/dev/zero": (1, 5), "/dev/urandom": (1, 9)}
 
 #: Fields of /proc/cpuinfo that are the same at all times; libraries read them to choose their code.
 _CPU_FIELDS = ("vendor_id", "cpu family", "model", "model name", "stepping", "cache size", "flags", "bugs", "address sizes",
@@ -52,6 +58,7 @@ def make_root(runtime: Runtime, root: Path) -> None:
     for name, content in {**_SOURCES, "filter": system_calls.export_for_child()}.items():
         (own / name).write_bytes(content)
     _add_rehearsal(own / "rehearsal")
+    _add_devices(root)
     (root / "app/files").mkdir(parents=True, exist_ok=True)
     # the number that the kernel shows for a user who has none in a namespace, as in warm starts
     (root / "etc/passwd").write_text("root:x:0:0::/:/bin/sh\nprogram:x:65534:65534::/tmp:/bin/sh\n")
@@ -68,6 +75,24 @@ def _add_rehearsal(directory: Path) -> None:
     directory.mkdir()
     write_chunk_json(directory, start=datetime(2000, 1, 1, tzinfo=UTC), fps=Fraction(1), camera="", region="", width=1, height=1, frames=1)
     np.save(directory / FRAMES_FILE, np.zeros((1, 1, 1, 3), np.uint8))
+
+
+def _add_devices(root: Path) -> None:
+    """Root may make devices, in a file system that has them."""
+    if os.statvfs(root).f_flag & os.ST_NODEV:
+        return
+    for name, (major, minor) in _DEVICES.items():
+        new = root / f".{Path(name).name}"
+        with suppress(PermissionError):
+            os.mknod(new, 0o600 | stat.S_IFCHR, os.makedev(major, minor))
+            new.chmod(0o666)
+            new.replace(root / name.lstrip("/"))
+
+
+def devices(root: Path) -> dict[str, str]:
+    """What is mounted in /dev of a sandbox: the lane's own devices, or the machine's."""
+    own = {name: root / name.lstrip("/") for name in _DEVICES}
+    return {name: str(path) if path.is_char_device() else name for name, path in own.items()}
 
 
 def remove_tree(path: Path) -> None:

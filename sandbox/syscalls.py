@@ -11,7 +11,7 @@ __all__ = ["ATTR_NODEV", "ATTR_NOEXEC", "ATTR_NOSUID", "ATTR_RDONLY", "CLONE_FS"
            "NAMESPACE_FLAGS", "bind_tree", "die_with_parent", "drop_capabilities", "enter_namespace", "kcmp", "limit_inodes",
            "load_filter", "make_dumpable", "make_private", "make_undumpable", "mount", "move_mount", "new_tmpfs", "no_new_privileges",
            "pivot_root",
-           "set_attributes", "umount", "unshare"]
+           "set_attributes", "umount", "unshare", "unshare_mounts"]
 
 CLONE_FS = 0x200
 _FLAGS = {"mnt": 0x20000, "cgroup": 0x2000000, "uts": 0x4000000, "ipc": 0x8000000, "user": 0x10000000, "pid": 0x20000000,
@@ -23,7 +23,7 @@ NAMESPACE_FLAGS = sum(_FLAGS.values())
 #: told to the C library as fork does (CLONE_CHILD_SETTID, CLONE_CHILD_CLEARTID), SIGCHLD at its end.
 FORK_APART = NAMESPACE_FLAGS | 0x1000000 | 0x200000 | 17
 
-MS_RDONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 2, 4, 32, 4096, 16384, 1 << 18
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE, MS_SLAVE = 1, 2, 4, 32, 4096, 16384, 1 << 18, 1 << 19
 MNT_DETACH = 2
 ATTR_RDONLY, ATTR_NOSUID, ATTR_NODEV, ATTR_NOEXEC = 1, 2, 4, 8
 _AT_FDCWD, _AT_EMPTY_PATH, _AT_RECURSIVE = -100, 0x1000, 0x8000
@@ -63,6 +63,12 @@ def mount(source: str | None, target: str, kind: str | None, flags: int, data: s
 def make_private(target: str) -> None:
     """Mounts made below are seen in this namespace only."""
     mount(None, target, None, MS_REC | MS_PRIVATE)
+
+
+def unshare_mounts() -> None:
+    """Mounts made from now on are seen by the calling thread and what it starts alone; those of the machine go on coming in."""
+    unshare(_FLAGS["mnt"])
+    mount(None, "/", None, MS_REC | MS_SLAVE)
 
 
 def umount(target: str) -> None:

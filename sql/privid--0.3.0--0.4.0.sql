@@ -97,7 +97,7 @@ DO $$
 DECLARE
   called regprocedure;
 BEGIN
-  FOREACH called IN ARRAY '{"privid.note_share()", "privid.drop_mask(text, text)", "privid.drop_regions(text, text)"}'::regprocedure[] LOOP
+  FOREACH called IN ARRAY '{"privid.drop_mask(text, text)", "privid.drop_regions(text, text)"}'::regprocedure[] LOOP
     EXECUTE replace(pg_get_functiondef(called), E' LANGUAGE plpgsql\n SECURITY DEFINER\n', E' LANGUAGE privid\n');
     ASSERT NOT (SELECT p.prosecdef FROM pg_proc p WHERE p.oid = called), called::text;
   END LOOP;
@@ -127,6 +127,22 @@ CREATE OR REPLACE VIEW privid.failures AS
 COMMENT ON VIEW privid.failures IS 'how many runs of programs over the current role''s cameras ended in which way, by table and day';
 ALTER VIEW privid.failures RESET (security_barrier);
 
+-- What was answered to an analyst is no longer for the analyst who has lost the right to one of the cameras. A camera is found by what it
+-- was, also when it has another name now; where that is gone, as after a restore, by its name, if it is the same owner's: anybody could take
+-- the name. A restored database gives numbers anew, so that one with neither that name nor that owner is another camera.
+CREATE FUNCTION privid.may_use(role text, camera text, server oid, owner text) RETURNS boolean LANGUAGE sql STABLE
+  SET search_path = pg_catalog, pg_temp
+AS $$
+  SELECT EXISTS (SELECT FROM pg_roles o WHERE o.rolname::text = $4 AND pg_has_role($1::name, o.oid, 'USAGE'))
+      OR coalesce(has_server_privilege($1::name, coalesce((SELECT s.oid FROM pg_foreign_server s
+                                                     WHERE s.oid = $3 AND (s.srvname::text = $2 OR pg_get_userbyid(s.srvowner)::text = $4)),
+                                                    (SELECT s.oid FROM pg_foreign_server s
+                                                     WHERE s.srvname::text = $2 AND pg_get_userbyid(s.srvowner)::text = $4)), 'USAGE'),
+                  (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = $1::name))
+$$;
+COMMENT ON FUNCTION privid.may_use(text, text, oid, text) IS 'whether a role may use a camera that was once charged, or is the owner''s that it had then';
+REVOKE EXECUTE ON FUNCTION privid.may_use(text, text, oid, text) FROM PUBLIC;
+
 CREATE FUNCTION privid.read_releases(OUT id bigint, OUT at timestamptz, OUT who text, OUT camera text, OUT query text, OUT epsilon numeric,
   OUT mechanism text, OUT noise_scale numeric[], OUT frames int8multirange, OUT answer jsonb, OUT state text, OUT answered_at timestamptz,
   OUT duration interval, OUT canonical text, OUT outputs jsonb, OUT share text, OUT rule text) RETURNS SETOF record
@@ -136,11 +152,18 @@ DECLARE
   me name := privid.invoker();
 BEGIN
   RETURN QUERY
+    WITH lost AS MATERIALIZED (
+      SELECT p.camera, p.server_oid, p.owner
+      FROM (SELECT DISTINCT p.camera, p.server_oid, p.owner FROM privid.release_charges p) p
+      WHERE privid.may_use(me::text, p.camera, p.server_oid, p.owner) IS NOT TRUE)
     SELECT l.id, l.at, l.role, c.camera, l.query, c.epsilon, l.mechanism,
            ARRAY(SELECT privid.read_number(x.output ->> 'scale')
                  FROM jsonb_array_elements(l.outputs) WITH ORDINALITY x(output, n) ORDER BY x.n),
-           c.frames, l.answer, l.state, l.answered_at, l.duration, l.canonical, l.outputs, c.share,
-           CASE WHEN c.charge = 0 THEN 'none' WHEN c.uses IS NULL THEN 'simple' ELSE 'exact' END
+           c.frames, CASE WHEN l.role <> me::text OR NOT EXISTS (
+               SELECT FROM privid.release_charges x JOIN lost ON lost.camera = x.camera AND lost.owner = x.owner
+                 AND lost.server_oid IS NOT DISTINCT FROM x.server_oid
+               WHERE x.release = l.id) THEN l.answer END, l.state, l.answered_at, l.duration, l.canonical,
+           l.outputs, c.share, CASE WHEN c.charge = 0 THEN 'none' WHEN c.uses IS NULL THEN 'simple' ELSE 'exact' END
     FROM privid.release_log l
     JOIN privid.release_charges c ON c.release = l.id
     LEFT JOIN pg_roles then_owner ON then_owner.rolname = c.owner::name
@@ -186,50 +209,252 @@ END
 $$;
 REVOKE DELETE ON privid.executable_store, privid.attachment_store FROM privid_analyst, privid_owner;
 
--- Advisory locks are anybody's. Whoever writes to a chain of privid.history locks a row that nobody else can.
-CREATE TABLE privid.history_chains (chain text PRIMARY KEY);
-COMMENT ON TABLE privid.history_chains IS 'a row for each chain of privid.history, to be locked while an entry is appended';
-INSERT INTO privid.history_chains VALUES ('engine'), ('owners');
+-- Advisory locks are anybody's, and whoever appends to a chain holds it until his transaction ends: so each role has one of its own, and
+-- nobody waits for anybody else. That of 'owners' is what was written before there were any.
+CREATE TABLE privid.history_chains (chain text PRIMARY KEY, latest bigint, hash text);
+COMMENT ON TABLE privid.history_chains IS 'a row for each chain of privid.history, with its latest entry, to be locked while one is appended';
+INSERT INTO privid.history_chains SELECT DISTINCT ON (h.chain) h.chain, h.id, h.hash FROM privid.history h ORDER BY h.chain, h.id DESC;
+SELECT pg_catalog.pg_extension_config_dump('privid.history_chains', '');
 
-CREATE FUNCTION privid.hold_chain(chain text, wait boolean) RETURNS boolean
+CREATE FUNCTION privid.hold_chain(chain text) RETURNS void
   LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 BEGIN
-  IF wait THEN
-    PERFORM FROM privid.history_chains c WHERE c.chain = chain FOR UPDATE;
-  ELSE
-    PERFORM FROM privid.history_chains c WHERE c.chain = chain FOR UPDATE SKIP LOCKED;
-  END IF;
-  RETURN FOUND;
+  INSERT INTO privid.history_chains (chain) VALUES (chain) ON CONFLICT DO NOTHING;
+  PERFORM FROM privid.history_chains c WHERE c.chain = chain FOR UPDATE;
 END
 $$;
-COMMENT ON FUNCTION privid.hold_chain(text, boolean) IS 'locks a chain of privid.history until the transaction ends; false if another holds it and nobody waits';
-REVOKE EXECUTE ON FUNCTION privid.hold_chain(text, boolean) FROM PUBLIC;
+COMMENT ON FUNCTION privid.hold_chain(text) IS 'locks a chain of privid.history until the transaction ends';
+REVOKE EXECUTE ON FUNCTION privid.hold_chain(text) FROM PUBLIC;
 
--- The functions are otherwise as they were.
-DO $$
+ALTER TABLE privid.history DROP CONSTRAINT history_chain_check;
+ALTER TABLE privid.history ADD CONSTRAINT history_chain_check CHECK (chain IN ('owners', 'engine', 'unseen') OR starts_with(chain, 'by '));
+COMMENT ON COLUMN privid.history.chain IS 'that of the role who made the entry, the engine''s, or that of changes nobody saw; owners: of versions before 0.4.0';
+CREATE INDEX history_latest ON privid.history (chain, id);
+
+CREATE OR REPLACE FUNCTION privid.write_history(chain text, who text, camera text, event text, details jsonb) RETURNS bigint
+  LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+  entry privid.history;
 BEGIN
-  EXECUTE replace(pg_get_functiondef('privid.write_history(text, text, text, text, jsonb)'::regprocedure),
-    $x$pg_advisory_xact_lock(hashtextextended('privid.history ' || chain, 0))$x$, $x$privid.hold_chain(chain, true)$x$);
-  EXECUTE replace(replace(pg_get_functiondef('privid.reconcile_cameras(text, boolean)'::regprocedure),
-    'pg_advisory_xact_lock(owners)', $x$privid.hold_chain('owners', true)$x$),
-    'pg_try_advisory_xact_lock(owners)', $x$privid.hold_chain('owners', false)$x$);
+  IF chain = 'owners' THEN
+    chain := 'by ' || who;
+  END IF;
+  PERFORM privid.hold_chain(chain);
+  entry.id := nextval('privid.history_id_seq');
+  entry.chain := chain;
+  entry.at := clock_timestamp();
+  entry.who := who;
+  entry.camera := camera;
+  entry.event := event;
+  entry.details := coalesce(details, '{}');
+  entry.previous := coalesce((SELECT h.hash FROM privid.history h WHERE h.chain = chain ORDER BY h.id DESC LIMIT 1), repeat('0', 64));
+  entry.hash := privid.hash_history(entry);
+  INSERT INTO privid.history SELECT entry.*;
+  UPDATE privid.history_chains c SET latest = entry.id, hash = entry.hash WHERE c.chain = chain;
+  RETURN entry.id;
 END
 $$;
+COMMENT ON FUNCTION privid.write_history(text, text, text, text, jsonb) IS 'appends an entry to a chain of privid.history; what owners do, to that of whoever does it';
 
--- DROP OWNED of somebody without a camera changes no camera, and must not hold the chain against those who do.
-CREATE OR REPLACE FUNCTION privid.note_definitions() RETURNS event_trigger LANGUAGE privid SET search_path = pg_catalog, pg_temp
+-- A command notes what it changed itself, which it has locked anyway: nobody waits for a command about something else, and what somebody
+-- else changed is not told as his who comes next. What fires no trigger (REASSIGN OWNED) is noted as unseen.
+ALTER TABLE privid.camera_state ADD COLUMN server_oid oid;
+COMMENT ON COLUMN privid.camera_state.server_oid IS 'number of its server, by which a camera is known that is renamed; in a restored database not yet what it is';
+UPDATE privid.camera_state k SET server_oid = s.oid FROM pg_catalog.pg_foreign_server s WHERE s.srvname::text = k.camera;
+
+CREATE FUNCTION privid.note_dropped(camera text, chain text, who text) RETURNS void
+  LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+  kept privid.camera_state;
+BEGIN
+  DELETE FROM privid.camera_state k WHERE k.camera = camera RETURNING * INTO kept;
+  IF FOUND THEN
+    PERFORM privid.write_history(chain, who, camera, 'dropped', jsonb_build_object('owner', kept.owner, 'options', kept.options));
+  END IF;
+END
+$$;
+COMMENT ON FUNCTION privid.note_dropped(text, text, text) IS 'writes to privid.history that a camera was dropped';
+
+CREATE FUNCTION privid.note_camera(server oid, chain text, who text) RETURNS void
+  LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+  made  record;
+  kept  privid.camera_state;
+BEGIN
+  SELECT c.camera, c.owner, c.options INTO made
+    FROM pg_foreign_server s JOIN privid.camera_definitions c ON c.camera = s.srvname::text WHERE s.oid = server;
+  IF NOT FOUND THEN
+    RETURN;  -- a server of another wrapper
+  END IF;
+  SELECT * INTO kept FROM privid.camera_state k WHERE k.camera = made.camera;
+  IF kept.server_oid <> server AND kept.owner <> made.owner THEN  -- another role's that has its name
+    PERFORM privid.note_dropped(made.camera, chain, who);
+    kept := NULL;
+  END IF;
+  IF kept.camera IS NULL THEN
+    DELETE FROM privid.share_grants g WHERE g.camera = made.camera;  -- of another camera that had this name
+    SELECT * INTO kept FROM privid.camera_state k
+      WHERE k.server_oid = server AND NOT EXISTS (SELECT FROM privid.camera_definitions c WHERE c.camera = k.camera);
+    IF NOT FOUND THEN
+      INSERT INTO privid.camera_state (camera, owner, options, server_oid) VALUES (made.camera, made.owner, made.options, server);
+      PERFORM privid.write_history(chain, who, made.camera, 'created', jsonb_build_object('owner', made.owner, 'options', made.options));
+      RETURN;
+    END IF;
+    UPDATE privid.camera_state k SET camera = made.camera WHERE k.camera = kept.camera;
+    PERFORM privid.write_history(chain, who, made.camera, 'renamed', jsonb_build_object('from', kept.camera, 'to', made.camera));
+  END IF;
+  IF (made.owner, made.options) IS DISTINCT FROM (kept.owner, kept.options) THEN
+    PERFORM privid.write_history(chain, who, made.camera, 'altered', (
+      SELECT jsonb_object_agg(d.name, jsonb_build_object('from', d.before, 'to', d.after))
+      FROM (SELECT coalesce(o.key, n.key) AS name, o.value AS before, n.value AS after
+            FROM jsonb_each_text(kept.options) o FULL JOIN jsonb_each_text(made.options) n ON n.key = o.key
+            WHERE o.value IS DISTINCT FROM n.value
+            UNION ALL
+            SELECT 'owner', kept.owner, made.owner WHERE made.owner <> kept.owner) d));
+  END IF;
+  IF (made.owner, made.options, server) IS DISTINCT FROM (kept.owner, kept.options, kept.server_oid) THEN
+    UPDATE privid.camera_state k SET owner = made.owner, options = made.options, server_oid = server WHERE k.camera = made.camera;
+  END IF;
+END
+$$;
+COMMENT ON FUNCTION privid.note_camera(oid, text, text) IS 'writes to privid.history what the catalogs say of a camera and history does not know yet';
+
+-- Shares, masks and regions follow a camera that is renamed, and go with one that is dropped; privid.history keeps what they were.
+CREATE OR REPLACE FUNCTION privid.carry_masks() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-  -- A superuser who only pretends to restore is found out at the next occasion.
-  IF privid.is_restoring() OR (TG_TAG = 'DROP OWNED' AND NOT EXISTS (
-       SELECT FROM privid.camera_state k WHERE NOT EXISTS (SELECT FROM privid.camera_definitions c WHERE c.camera = k.camera))) THEN
-    RETURN;
+  IF TG_OP = 'DELETE' THEN
+    DELETE FROM privid.mask_store m WHERE m.camera = OLD.camera;
+    DELETE FROM privid.region_store r WHERE r.camera = OLD.camera;
+    DELETE FROM privid.share_grants g WHERE g.camera = OLD.camera;
+  ELSIF NEW.camera <> OLD.camera THEN
+    DELETE FROM privid.mask_store m WHERE m.camera = NEW.camera;
+    DELETE FROM privid.region_store r WHERE r.camera = NEW.camera;
+    DELETE FROM privid.share_grants g WHERE g.camera = NEW.camera;
+    UPDATE privid.mask_store m SET camera = NEW.camera WHERE m.camera = OLD.camera;
+    UPDATE privid.region_store r SET camera = NEW.camera WHERE r.camera = OLD.camera;
+    UPDATE privid.share_grants g SET camera = NEW.camera WHERE g.camera = OLD.camera;
   END IF;
-  PERFORM privid.reconcile_cameras(TG_TAG, true);
+  RETURN NULL;
 END
 $$;
+COMMENT ON FUNCTION privid.carry_masks() IS 'trigger that lets shares, masks and regions follow their camera';
+COMMENT ON TRIGGER carry_masks ON privid.camera_state IS 'shares, masks and regions follow a camera that is renamed, and go with one that is dropped';
+DELETE FROM privid.share_grants g WHERE NOT EXISTS (SELECT FROM privid.camera_definitions c WHERE c.camera = g.camera);
+
+-- The engine's: in a transaction that sees one moment. A camera that somebody is changing is noted by whoever changes it, or next time.
+-- Nobody decides how long this takes, nor whose cameras come first.
+DROP FUNCTION privid.reconcile_cameras(text, boolean);
+CREATE FUNCTION privid.reconcile_cameras() RETURNS void
+  LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '20ms'
+AS $$
+DECLARE
+  one  record;
+  late integer := 0;
+BEGIN
+  FOR one IN
+    SELECT d.camera, d.server, d.known FROM (
+    SELECT c.camera, s.oid AS server, k.camera IS NOT NULL AS known
+    FROM privid.camera_definitions c JOIN pg_foreign_server s ON s.srvname::text = c.camera LEFT JOIN privid.camera_state k ON k.camera = c.camera
+    WHERE (c.owner, c.options, s.oid) IS DISTINCT FROM (k.owner, k.options, k.server_oid)
+    UNION ALL
+    SELECT k.camera, NULL, true FROM privid.camera_state k WHERE NOT EXISTS (SELECT FROM privid.camera_definitions c WHERE c.camera = k.camera)) d
+    ORDER BY d.server IS NULL, random() LIMIT 200
+  LOOP
+    BEGIN
+      PERFORM FROM privid.camera_state k WHERE k.camera = one.camera FOR UPDATE SKIP LOCKED;
+      IF FOUND OR NOT one.known THEN
+        IF one.server IS NOT NULL THEN
+          PERFORM privid.note_camera(one.server, 'unseen', 'unseen');
+        ELSE
+          PERFORM privid.note_dropped(one.camera, 'unseen', 'unseen');  -- unless it was renamed: then it is no more here
+        END IF;
+      END IF;
+    EXCEPTION WHEN lock_not_available OR serialization_failure OR deadlock_detected OR unique_violation THEN
+      late := late + 1;
+      EXIT WHEN late = 5;
+    END;
+  END LOOP;
+END
+$$;
+COMMENT ON FUNCTION privid.reconcile_cameras() IS 'writes to privid.history what the catalogs say of cameras and nobody has noted; waits for nobody';
+REVOKE EXECUTE ON FUNCTION privid.reconcile_cameras(), privid.note_camera(oid, text, text), privid.note_dropped(text, text, text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION privid.reconcile_cameras() TO privid_engine;
+
+-- A superuser who only pretends to restore is found out at the next occasion.
+CREATE FUNCTION privid.note_unseen() RETURNS event_trigger LANGUAGE privid SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+  me    text := privid.invoker();
+  held  text[];
+  found oid;
+BEGIN
+  IF privid.is_restoring() THEN
+    RETURN;
+  END IF;
+  -- those that this command can be about, and nobody else is at work on
+  held := ARRAY(SELECT k.camera FROM privid.camera_state k
+                JOIN pg_foreign_server s ON s.srvname::text = k.camera AND pg_has_role(me::name, s.srvowner, 'USAGE')
+                JOIN privid.camera_definitions c ON c.camera = k.camera
+                WHERE (c.owner, c.options) IS DISTINCT FROM (k.owner, k.options) FOR UPDATE OF k SKIP LOCKED);
+  FOR found IN SELECT s.oid FROM pg_foreign_server s WHERE s.srvname::text = ANY (held) ORDER BY 1 LOOP
+    PERFORM privid.note_camera(found, 'by ' || me, 'unseen');
+  END LOOP;
+END
+$$;
+COMMENT ON FUNCTION privid.note_unseen() IS 'event trigger: writes to privid.history, as unseen, what was changed of the current role''s cameras before this command';
+
+CREATE OR REPLACE FUNCTION privid.note_definitions() RETURNS event_trigger LANGUAGE privid SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+  me   text := privid.invoker();
+  made oid;
+BEGIN
+  IF privid.is_restoring() THEN
+    RETURN;
+  END IF;
+  FOR made IN SELECT DISTINCT d.objid FROM pg_event_trigger_ddl_commands() d WHERE d.classid = 'pg_foreign_server'::regclass LOOP
+    PERFORM privid.note_camera(made, 'owners', me);
+  END LOOP;
+END
+$$;
+COMMENT ON FUNCTION privid.note_definitions() IS 'event trigger: writes to privid.history what a command made or changed of cameras';
+
+CREATE FUNCTION privid.note_drops() RETURNS event_trigger LANGUAGE privid SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+  me   text := privid.invoker();
+  gone text;
+BEGIN
+  IF privid.is_restoring() THEN
+    RETURN;
+  END IF;
+  FOR gone IN SELECT d.address_names[1] FROM pg_event_trigger_dropped_objects() d WHERE d.classid = 'pg_foreign_server'::regclass ORDER BY 1 LOOP
+    PERFORM privid.note_dropped(gone, 'owners', me);
+  END LOOP;
+END
+$$;
+COMMENT ON FUNCTION privid.note_drops() IS 'event trigger: writes to privid.history which cameras a command dropped';
+REVOKE EXECUTE ON FUNCTION privid.note_unseen(), privid.note_drops() FROM PUBLIC;
+
+DROP EVENT TRIGGER privid_note_definitions;
+CREATE EVENT TRIGGER privid_note_unseen ON ddl_command_start
+  WHEN TAG IN ('ALTER SERVER', 'DROP SERVER', 'DROP OWNED') EXECUTE FUNCTION privid.note_unseen();
+-- Named so that it runs after privid_check_definition, which asks the engine.
+CREATE EVENT TRIGGER privid_note_definitions ON ddl_command_end
+  WHEN TAG IN ('CREATE SERVER', 'ALTER SERVER') EXECUTE FUNCTION privid.note_definitions();
+CREATE EVENT TRIGGER privid_note_drops ON sql_drop WHEN TAG IN ('DROP SERVER', 'DROP OWNED') EXECUTE FUNCTION privid.note_drops();
+COMMENT ON EVENT TRIGGER privid_note_unseen IS 'what was changed of cameras by no such command is told as unseen';
+COMMENT ON EVENT TRIGGER privid_note_definitions IS 'changes of cameras are told in privid.history';
+COMMENT ON EVENT TRIGGER privid_note_drops IS 'cameras that are dropped are told in privid.history';
 
 -- A cast to text could be anybody's.
 CREATE FUNCTION privid.label(anyenum) RETURNS text LANGUAGE sql STABLE STRICT PARALLEL SAFE
@@ -309,6 +534,7 @@ DECLARE
   largest CONSTANT int := 16777216;
 BEGIN
   PERFORM privid.check_camera(camera);
+  PERFORM privid.check_scene(camera);
   IF name IS NULL OR octet_length(name) NOT BETWEEN 1 AND 63 THEN
     RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('invalid name for a mask: "%s"', left(name, 100)),
       HINT = 'Use between 1 and 63 bytes.';
@@ -386,6 +612,7 @@ DECLARE
   most CONSTANT int := 256;
 BEGIN
   PERFORM privid.check_camera(camera);
+  PERFORM privid.check_scene(camera);
   IF name IS NULL OR octet_length(name) NOT BETWEEN 1 AND 63 THEN
     RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('invalid name for regions: "%s"', left(name, 100)),
       HINT = 'Use between 1 and 63 bytes.';
@@ -526,6 +753,9 @@ CREATE TABLE privid.quota_store (
   tables       integer CHECK (tables >= 0),
   kept_bytes   bigint CHECK (kept_bytes >= 0),
   jobs         integer CHECK (jobs >= 0),
+  slots        bigint CHECK (slots >= 0),
+  slot_seconds integer CHECK (slot_seconds >= 0),
+  compute_seconds integer CHECK (compute_seconds >= 0),
   set_by       text NOT NULL,
   set_at       timestamptz NOT NULL DEFAULT now()
 );
@@ -534,7 +764,9 @@ COMMENT ON TABLE privid.quota_store IS 'quotas that were set; null: that of publ
 CREATE UNLOGGED TABLE privid.quota_use (
   role       text PRIMARY KEY,
   jobs       integer NOT NULL,
-  kept_bytes bigint NOT NULL
+  kept_bytes bigint NOT NULL,
+  slots      bigint NOT NULL DEFAULT 0,
+  compute_seconds numeric NOT NULL DEFAULT 0
 );
 COMMENT ON TABLE privid.quota_use IS 'what roles use of the engine, as it has posted it, by public facts alone';
 
@@ -542,12 +774,14 @@ COMMENT ON TABLE privid.quota_use IS 'what roles use of the engine, as it has po
 CREATE UNLOGGED TABLE privid.quota_turns (role text PRIMARY KEY, turn bigint NOT NULL);
 COMMENT ON TABLE privid.quota_turns IS 'a row for each role, by which its uploads and tables are counted one after the other';
 
-CREATE FUNCTION privid.quota_of(role text, OUT executables integer, OUT upload_bytes bigint, OUT tables integer, OUT kept_bytes bigint, OUT jobs integer)
+CREATE FUNCTION privid.quota_of(role text, OUT executables integer, OUT upload_bytes bigint, OUT tables integer, OUT kept_bytes bigint, OUT jobs integer,
+                                OUT slots bigint, OUT slot_seconds integer, OUT compute_seconds integer)
   LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
   SELECT coalesce(own.executables, every.executables, 1000), coalesce(own.upload_bytes, every.upload_bytes, 8::bigint << 30),
          coalesce(own.tables, every.tables, 1000), coalesce(own.kept_bytes, every.kept_bytes, 4::bigint << 30),
-         coalesce(own.jobs, every.jobs, 32)
+         coalesce(own.jobs, every.jobs, 32), coalesce(own.slots, every.slots, 1000000),
+         coalesce(own.slot_seconds, every.slot_seconds, 600), coalesce(own.compute_seconds, every.compute_seconds, 600)
   FROM (VALUES (1)) one
   LEFT JOIN privid.quota_store own ON own.role = $1
   LEFT JOIN privid.quota_store every ON every.role = 'public'
@@ -555,7 +789,8 @@ $$;
 COMMENT ON FUNCTION privid.quota_of(text) IS 'what a role may have: its own quota, that of public, or the default';
 
 CREATE FUNCTION privid.set_quota(role text, executables integer DEFAULT NULL, upload_bytes bigint DEFAULT NULL, tables integer DEFAULT NULL,
-                                 kept_bytes bigint DEFAULT NULL, jobs integer DEFAULT NULL) RETURNS void
+                                 kept_bytes bigint DEFAULT NULL, jobs integer DEFAULT NULL, slots bigint DEFAULT NULL,
+                                 slot_seconds integer DEFAULT NULL, compute_seconds integer DEFAULT NULL) RETURNS void
   LANGUAGE privid VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
@@ -564,18 +799,20 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = '42704', MESSAGE = format('role "%s" does not exist', role),
       HINT = 'The role public stands for all that have no quota of their own.';
   END IF;
-  IF least(executables, upload_bytes, tables, kept_bytes, jobs) < 0 THEN
+  IF least(executables, upload_bytes, tables, kept_bytes, jobs, slots, slot_seconds, compute_seconds) < 0 THEN
     RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('quota of role "%s" must not be negative', role);
   END IF;
-  INSERT INTO privid.quota_store AS q (role, executables, upload_bytes, tables, kept_bytes, jobs, set_by)
-    VALUES (role, executables, upload_bytes, tables, kept_bytes, jobs, privid.invoker())
+  INSERT INTO privid.quota_store AS q (role, executables, upload_bytes, tables, kept_bytes, jobs, slots, slot_seconds, compute_seconds, set_by)
+    VALUES (role, executables, upload_bytes, tables, kept_bytes, jobs, slots, slot_seconds, compute_seconds, privid.invoker())
     ON CONFLICT ON CONSTRAINT quota_store_pkey DO UPDATE SET
       executables = coalesce(excluded.executables, q.executables), upload_bytes = coalesce(excluded.upload_bytes, q.upload_bytes),
       tables = coalesce(excluded.tables, q.tables), kept_bytes = coalesce(excluded.kept_bytes, q.kept_bytes),
-      jobs = coalesce(excluded.jobs, q.jobs), set_by = excluded.set_by, set_at = now();
+      jobs = coalesce(excluded.jobs, q.jobs), slots = coalesce(excluded.slots, q.slots),
+      slot_seconds = coalesce(excluded.slot_seconds, q.slot_seconds),
+      compute_seconds = coalesce(excluded.compute_seconds, q.compute_seconds), set_by = excluded.set_by, set_at = now();
 END
 $$;
-COMMENT ON FUNCTION privid.set_quota(text, integer, bigint, integer, bigint, integer) IS 'sets what a role may have; what is left out stays as it is';
+COMMENT ON FUNCTION privid.set_quota(text, integer, bigint, integer, bigint, integer, bigint, integer, integer) IS 'sets what a role may have; what is left out stays as it is';
 
 CREATE FUNCTION privid.reset_quota(role text) RETURNS void
   LANGUAGE privid VOLATILE SET search_path = pg_catalog, pg_temp
@@ -617,9 +854,10 @@ AS $$
 $$;
 COMMENT ON FUNCTION privid.tables_of(text) IS 'how many tables of cameras a role owns';
 
--- A superuser is not counted, who also restores dumps.
+-- A superuser is not counted, who also restores dumps. Of the function that wrote the row it is known who called it; in one of language
+-- privid it would not be.
 CREATE FUNCTION privid.check_uploads() RETURNS trigger
-  LANGUAGE privid SET search_path = pg_catalog, pg_temp
+  LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
   owner   text := NEW.owner::text;
@@ -701,9 +939,12 @@ BEGIN
                                (2, 'upload_bytes', u.bytes, q.upload_bytes),
                                (3, 'tables', privid.tables_of(who.rolname::text)::numeric, q.tables::bigint),
                                (4, 'kept_bytes', coalesce(e.kept_bytes, 0)::numeric, q.kept_bytes),
-                               (5, 'jobs', coalesce(e.jobs, 0)::numeric, q.jobs::bigint)) item(n, resource, used, quota)
+                               (5, 'jobs', coalesce(e.jobs, 0)::numeric, q.jobs::bigint),
+                               (6, 'slots', coalesce(e.slots, 0)::numeric, q.slots),
+                               (7, 'slot_seconds', NULL, q.slot_seconds::bigint),
+                               (8, 'compute_seconds', coalesce(e.compute_seconds, 0), q.compute_seconds::bigint)) item(n, resource, used, quota)
     WHERE who.rolname = me
-       OR (who.rolcanlogin AND has_function_privilege(me, 'privid.set_quota(text,integer,bigint,integer,bigint,integer)', 'EXECUTE'))
+       OR (who.rolcanlogin AND has_function_privilege(me, 'privid.set_quota(text,integer,bigint,integer,bigint,integer,bigint,integer,integer)', 'EXECUTE'))
     ORDER BY 1, item.n;
 END
 $$;
@@ -712,7 +953,7 @@ COMMENT ON FUNCTION privid.read_quotas() IS 'the rows of privid.quotas for whoev
 CREATE VIEW privid.quotas AS SELECT q.role, q.resource, q.used, q.quota FROM privid.read_quotas() q;
 COMMENT ON VIEW privid.quotas IS 'what the current role has of each resource, and what it may have; for whoever may set quotas, that of all who can log in';
 
-REVOKE EXECUTE ON FUNCTION privid.set_quota(text, integer, bigint, integer, bigint, integer), privid.reset_quota(text), privid.take_turn(text),
+REVOKE EXECUTE ON FUNCTION privid.set_quota(text, integer, bigint, integer, bigint, integer, bigint, integer, integer), privid.reset_quota(text), privid.take_turn(text),
   privid.uploaded(text), privid.tables_of(text), privid.quota_of(text), privid.check_uploads(), privid.check_tables() FROM PUBLIC;
 -- One role's analyst may be another owner's: quotas are set by whoever runs the database, and those to whom he grants that.
 GRANT EXECUTE ON FUNCTION privid.quota_of(text) TO privid_engine;
@@ -994,8 +1235,9 @@ COMMENT ON COLUMN privid.recordings.owner IS 'role whose account it is, which al
 ALTER TABLE privid.footage ADD COLUMN owner text;
 COMMENT ON COLUMN privid.footage.owner IS 'owner of the camera then';
 
+-- Nothing that owners write refers to what the engine locks: a foreign key would hold its row until their transaction ends.
 CREATE TABLE privid.consent_store (
-  recording bigint NOT NULL REFERENCES privid.recordings,
+  recording bigint NOT NULL,
   role      text NOT NULL,
   given_by  text NOT NULL,
   given_at  timestamptz NOT NULL DEFAULT now(),
@@ -1017,11 +1259,37 @@ UPDATE privid.recordings r SET owner = coalesce(
 INSERT INTO privid.consent_store (recording, role, given_by)
   SELECT DISTINCT f.recording, f.owner, 'upgrade'
   FROM privid.footage f JOIN privid.camera_definitions c ON c.camera = f.camera JOIN privid.recordings r ON r.id = f.recording
-  WHERE f.owner <> r.owner;
+  WHERE f.owner <> r.owner AND f.owner NOT IN ('privid_owner', 'privid_analyst', 'privid_engine');
+
+CREATE TABLE privid.account_gifts (
+  id        bigserial PRIMARY KEY,
+  recording bigint NOT NULL,
+  owner     text NOT NULL
+);
+COMMENT ON TABLE privid.account_gifts IS 'accounts that were given away, until the engine has written their owner to privid.recordings';
+COMMENT ON COLUMN privid.account_gifts.owner IS 'role whose account it is by the latest of these';
+CREATE INDEX account_gifts_latest ON privid.account_gifts (recording, id);
+
+-- Every owner is a member of privid_owner: what it owned would be everybody's, and consent to it consent to all who will ever be members.
+CREATE FUNCTION privid.is_crowd(role text) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+AS $$
+  SELECT $1 IN ('privid_owner', 'privid_analyst', 'privid_engine')
+$$;
+COMMENT ON FUNCTION privid.is_crowd(text) IS 'whether it is a role of the extension''s, which stands for many and owns no account';
+-- A camera of such a role is nobody's until it is given to an owner, whose its account is then.
+UPDATE privid.recordings r SET owner = NULL WHERE privid.is_crowd(r.owner);
+
+CREATE FUNCTION privid.account_owner(recording bigint) RETURNS text LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+  SELECT coalesce((SELECT g.owner FROM privid.account_gifts g WHERE g.recording = $1 ORDER BY g.id DESC LIMIT 1),
+                  (SELECT r.owner FROM privid.recordings r WHERE r.id = $1))
+$$;
+COMMENT ON FUNCTION privid.account_owner(bigint) IS 'role whose account a recording is';
 
 CREATE FUNCTION privid.owns_account(recording bigint, role text) RETURNS boolean LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-  SELECT EXISTS (SELECT FROM privid.recordings r WHERE r.id = $1 AND (r.owner IS NULL OR privid.acts_for($2, r.owner)))
+  SELECT EXISTS (SELECT FROM privid.recordings r, privid.account_owner(r.id) o(owner)
+                 WHERE r.id = $1 AND (o.owner IS NULL OR privid.acts_for($2, o.owner)))
 $$;
 COMMENT ON FUNCTION privid.owns_account(bigint, text) IS 'whether an account is a role''s own';
 
@@ -1053,6 +1321,24 @@ END
 $$;
 COMMENT ON FUNCTION privid.account_of(text) IS 'the number of a camera''s recording, for whoever owns both';
 
+-- The engine asks again with each release, of the account that it charges.
+CREATE FUNCTION privid.check_scene(camera text) RETURNS void
+  LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+  other text := (SELECT privid.account_owner(f.recording) FROM privid.footage f JOIN pg_foreign_server s ON s.srvname::text = f.camera
+                 WHERE f.camera = $1 AND NOT privid.owns_account(f.recording, pg_get_userbyid(s.srvowner)::text));
+BEGIN
+  IF other IS NOT NULL THEN
+    RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = format('account of camera "%s" is another role''s, "%s"', $1, other),
+      DETAIL = 'What is visible of people in another role''s footage behind a mask, or in a region, is not the camera''s owner''s to promise.',
+      HINT = 'That role can offer masks and regions of a camera of its own, and grant USAGE on it.';
+  END IF;
+END
+$$;
+COMMENT ON FUNCTION privid.check_scene(text) IS 'refuses masks and regions of a camera whose footage is in another role''s account';
+REVOKE EXECUTE ON FUNCTION privid.check_scene(text) FROM PUBLIC;
+
 CREATE FUNCTION privid.consent(camera text, role text) RETURNS void
   LANGUAGE privid VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -1063,13 +1349,17 @@ BEGIN
   IF role IS NULL OR NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname::text = role) THEN
     RAISE EXCEPTION USING ERRCODE = '42704', MESSAGE = format('role "%s" does not exist', role);
   END IF;
+  IF privid.is_crowd(role) THEN
+    RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('role "%s" stands for many, and consent is to one owner', role),
+      HINT = 'Name the role whose cameras may share the account.';
+  END IF;
   INSERT INTO privid.consent_store (recording, role, given_by) VALUES (account, role, privid.invoker()) ON CONFLICT DO NOTHING;
   IF FOUND THEN
     PERFORM privid.write_history('owners', privid.invoker(), camera, 'consent given', jsonb_build_object('role', role, 'recording', account));
   END IF;
 END
 $$;
-COMMENT ON FUNCTION privid.consent(text, text) IS 'lets cameras of another role over the same footage share the account of a camera';
+COMMENT ON FUNCTION privid.consent(text, text) IS 'lets cameras of another role over the same footage, and no other, share the account of a camera';
 
 CREATE FUNCTION privid.withdraw_consent(camera text, role text) RETURNS void
   LANGUAGE privid VOLATILE SET search_path = pg_catalog, pg_temp
@@ -1092,9 +1382,9 @@ CREATE FUNCTION privid.read_consents(OUT recording bigint, OUT owner text, OUT r
   RETURNS SETOF record LANGUAGE privid STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-  RETURN QUERY SELECT c.recording, r.owner, c.role, c.given_by, c.given_at
-    FROM privid.consent_store c JOIN privid.recordings r ON r.id = c.recording
-    WHERE privid.acts_for(privid.invoker(), r.owner) OR privid.acts_for(privid.invoker(), c.role) ORDER BY c.recording, c.role;
+  RETURN QUERY SELECT c.recording, o.owner, c.role, c.given_by, c.given_at
+    FROM privid.consent_store c CROSS JOIN LATERAL privid.account_owner(c.recording) o(owner)
+    WHERE privid.acts_for(privid.invoker(), o.owner) OR privid.acts_for(privid.invoker(), c.role) ORDER BY c.recording, c.role;
 END
 $$;
 COMMENT ON FUNCTION privid.read_consents() IS 'the rows of privid.consents for whoever asks';
@@ -1102,23 +1392,22 @@ COMMENT ON FUNCTION privid.read_consents() IS 'the rows of privid.consents for w
 CREATE VIEW privid.consents AS SELECT c.recording, c.owner, c.role, c.given_by, c.given_at FROM privid.read_consents() c;
 COMMENT ON VIEW privid.consents IS 'accounts that the current role shares with other roles, as their owner or by the owner''s consent';
 
--- Whoever gives the only camera over an account away gives the account, too; who has others gives consent.
+-- Whoever gives the only camera over an account away gives the account, too; who has others gives consent. Neither is written where the
+-- engine locks: it would wait for the end of this transaction. A role that stands for many is given nothing: the account stays where it is.
 CREATE FUNCTION privid.carry_account() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+  account bigint := (SELECT f.recording FROM privid.footage f WHERE f.camera = OLD.camera);
 BEGIN
-  IF EXISTS (SELECT FROM privid.footage f
-             JOIN privid.footage o ON o.recording = f.recording AND o.owner = f.owner AND o.camera <> f.camera
-             JOIN privid.camera_state k ON k.camera = o.camera AND k.owner = o.owner
-             WHERE f.camera = OLD.camera AND f.owner = OLD.owner) THEN
-    INSERT INTO privid.consent_store (recording, role, given_by)
-      SELECT r.id, NEW.owner, OLD.owner FROM privid.footage f JOIN privid.recordings r ON r.id = f.recording
-      WHERE f.camera = OLD.camera AND f.owner = OLD.owner AND r.owner = OLD.owner
-      ON CONFLICT DO NOTHING;
-  ELSE
-    UPDATE privid.recordings r SET owner = NEW.owner FROM privid.footage f
-      WHERE f.camera = OLD.camera AND f.owner = OLD.owner AND r.id = f.recording AND r.owner = OLD.owner;
+  IF privid.account_owner(account) IS DISTINCT FROM OLD.owner OR privid.is_crowd(NEW.owner) THEN
+    RETURN NULL;
   END IF;
-  UPDATE privid.footage f SET owner = NEW.owner WHERE f.camera = OLD.camera AND f.owner = OLD.owner;
+  IF EXISTS (SELECT FROM privid.footage o JOIN privid.camera_state k ON k.camera = o.camera AND k.owner = OLD.owner
+             WHERE o.recording = account AND o.camera <> OLD.camera) THEN
+    INSERT INTO privid.consent_store (recording, role, given_by) VALUES (account, NEW.owner, OLD.owner) ON CONFLICT DO NOTHING;
+  ELSE
+    INSERT INTO privid.account_gifts (recording, owner) VALUES (account, NEW.owner);
+  END IF;
   RETURN NULL;
 END
 $$;
@@ -1128,20 +1417,26 @@ CREATE TRIGGER carry_account AFTER UPDATE OF owner ON privid.camera_state FOR EA
 COMMENT ON TRIGGER carry_account ON privid.camera_state IS 'an account follows a camera that is given away';
 
 REVOKE EXECUTE ON FUNCTION privid.consent(text, text), privid.withdraw_consent(text, text), privid.account_of(text),
-  privid.owns_account(bigint, text), privid.uses_account(bigint, text), privid.carry_account() FROM PUBLIC;
+  privid.owns_account(bigint, text), privid.uses_account(bigint, text), privid.carry_account(), privid.is_crowd(text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION privid.is_crowd(text) TO privid_engine;
 GRANT EXECUTE ON FUNCTION privid.consent(text, text), privid.withdraw_consent(text, text) TO privid_owner;
-GRANT EXECUTE ON FUNCTION privid.owns_account(bigint, text), privid.uses_account(bigint, text) TO privid_engine;
+REVOKE EXECUTE ON FUNCTION privid.account_owner(bigint) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION privid.account_owner(bigint), privid.owns_account(bigint, text), privid.uses_account(bigint, text) TO privid_engine;
 GRANT UPDATE (owner) ON privid.recordings TO privid_engine;
+GRANT SELECT, DELETE ON privid.account_gifts TO privid_engine;
 GRANT SELECT ON privid.consent_store TO privid_engine;
 GRANT SELECT ON privid.consents TO PUBLIC;
 SELECT pg_catalog.pg_extension_config_dump('privid.consent_store', '');
+SELECT pg_catalog.pg_extension_config_dump('privid.account_gifts', '');
+SELECT pg_catalog.pg_extension_config_dump('privid.account_gifts_id_seq', '');
 
 -- ---------------------------------------------------------------------------------------------------------------------
 -- Owners apart: paths, shares and history are each owner's own
 -- ---------------------------------------------------------------------------------------------------------------------
 
--- Options of servers are public in PostgreSQL, and one of them is the path. Who owns a server still sees its options in
--- information_schema.foreign_server_options.
+-- Options of servers are public in PostgreSQL, and one of them is the path; information_schema shows them to whoever may use the server.
+-- Its owner sees them in privid.cameras.
+REVOKE SELECT ON information_schema.foreign_server_options FROM PUBLIC;
 REVOKE SELECT ON pg_catalog.pg_foreign_server FROM PUBLIC;
 GRANT SELECT (tableoid, oid, srvname, srvowner, srvfdw, srvtype, srvversion, srvacl) ON pg_catalog.pg_foreign_server TO PUBLIC;
 GRANT SELECT ON pg_catalog.pg_foreign_server TO privid_engine;
@@ -1158,11 +1453,17 @@ COMMENT ON VIEW privid.camera_definitions IS 'cameras as the catalogs have them;
 DO $$
 BEGIN
   EXECUTE 'CREATE OR REPLACE VIEW privid.cameras WITH (security_barrier = true) AS '
-    || regexp_replace(pg_get_viewdef('privid.cameras'::regclass), '\mo\.source,', 'CASE WHEN pg_has_role(s.srvowner, ''USAGE'') THEN o.source END AS source,');
-  ASSERT pg_get_viewdef('privid.cameras'::regclass) ~ 'END AS source', 'view privid.cameras';
+    || regexp_replace(regexp_replace(pg_get_viewdef('privid.cameras'::regclass),
+         '\mo\.source,', 'CASE WHEN pg_has_role(s.srvowner, ''USAGE'') THEN o.source END AS source,'),
+         ' AS epsilon\s+FROM \(+pg_foreign_server', ' AS epsilon,
+         CASE WHEN ''visibility=own'' = ANY (s.srvoptions) THEN ''own'' ELSE ''open'' END AS visibility
+         FROM (((pg_foreign_server');
+  ASSERT pg_get_viewdef('privid.cameras'::regclass) ~ 'END AS source' AND pg_get_viewdef('privid.cameras'::regclass) ~ 'END AS visibility',
+    'view privid.cameras';
 END
 $$;
 COMMENT ON COLUMN privid.cameras.source IS 'for the camera''s owner alone';
+COMMENT ON COLUMN privid.cameras.visibility IS 'open: analysts see what is left of the budget and what has been run; own: each sees what he himself did';
 
 CREATE FUNCTION privid.read_shares(OUT camera text, OUT role text, OUT epsilon numeric, OUT spent numeric, OUT remaining numeric,
                                    OUT granted_by text, OUT granted_at timestamptz) RETURNS SETOF record
@@ -1170,14 +1471,21 @@ CREATE FUNCTION privid.read_shares(OUT camera text, OUT role text, OUT epsilon n
 AS $$
 BEGIN
   RETURN QUERY
-    SELECT g.camera, g.role, g.epsilon, trim_scale(coalesce(used.spent * c.k / r.k, 0)),
-           trim_scale(greatest(least(g.epsilon, c.epsilon) - coalesce(used.spent * c.k / r.k, 0), 0)), g.granted_by, g.granted_at
+    -- What is spent of a share is spent of the account, by whichever camera: it is for the account's owner, and for the role whose share it
+    -- is. One of public is everybody's, and tells what others did: for all where every camera over the account is open.
+    SELECT g.camera, g.role, g.epsilon,
+           CASE WHEN seen.all THEN trim_scale(coalesce(used.spent * c.k / r.k, 0)) END,
+           CASE WHEN seen.all THEN trim_scale(greatest(least(g.epsilon, c.epsilon) - coalesce(used.spent * c.k / r.k, 0), 0)) END,
+           g.granted_by, g.granted_at
     FROM privid.share_grants g
     JOIN privid.cameras c ON c.camera = g.camera
     LEFT JOIN privid.footage f ON f.camera = g.camera
     LEFT JOIN privid.recordings r ON r.id = f.recording
     LEFT JOIN LATERAL (SELECT max(l.spent) AS spent FROM privid.share_accounts a JOIN privid.share_levels l ON l.share = a.id
                        WHERE a.recording = r.id AND a.role = g.role) used ON true
+    CROSS JOIN LATERAL (SELECT r.id IS NULL OR privid.owns_account(r.id, privid.invoker())
+                            OR CASE g.role WHEN 'public' THEN privid.shows_all(g.camera, 'public')
+                                    ELSE privid.acts_for(privid.invoker(), g.role) END AS "all") seen
     WHERE g.epsilon IS NOT NULL
       AND (g.role = 'public' OR privid.acts_for(privid.invoker(), g.role) OR privid.acts_for(privid.invoker(), c.owner));
 END
@@ -1188,6 +1496,118 @@ CREATE OR REPLACE VIEW privid.shares AS
   SELECT s.camera, s.role, s.epsilon, s.spent, s.remaining, s.granted_by, s.granted_at FROM privid.read_shares() s;
 COMMENT ON VIEW privid.shares IS 'shares of the budgets of the current role''s cameras, and those that it has of others'', with what of each is spent where most is spent';
 ALTER VIEW privid.shares RESET (security_barrier);
+
+-- No rights on tables for people: below a view or a policy, PostgreSQL evaluates conditions that it takes for harmless first, and EXPLAIN
+-- tells how many rows there were. What they write and read goes through functions.
+DROP POLICY owner ON privid.share_grants;
+DROP POLICY own ON privid.executable_store;
+DROP POLICY own ON privid.attachment_store;
+REVOKE ALL ON privid.share_grants, privid.executable_store, privid.attachment_store FROM privid_owner, privid_analyst;
+REVOKE ALL (camera, role, epsilon, granted_by, granted_at) ON privid.share_grants FROM privid_owner;
+REVOKE ALL (owner, name, content, uploaded_at) ON privid.executable_store FROM privid_owner, privid_analyst;
+REVOKE ALL (owner, executable, name, content, attached_at) ON privid.attachment_store FROM privid_owner, privid_analyst;
+
+CREATE OR REPLACE FUNCTION privid.check_share(camera text, role text, gone boolean DEFAULT false) RETURNS void
+  LANGUAGE plpgsql STABLE SECURITY INVOKER SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+  PERFORM privid.check_camera($1);
+  IF $2 IS NULL OR ($2 <> 'public' AND NOT $3 AND NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname::text = $2)) THEN
+    RAISE EXCEPTION USING ERRCODE = '42704', MESSAGE = format('role "%s" does not exist', $2);
+  END IF;
+END
+$$;
+DROP FUNCTION privid.owns_camera(text);
+
+-- Who asks is known of the function that wrote the row.
+CREATE OR REPLACE FUNCTION privid.note_share() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+  PERFORM privid.write_history('owners', privid.invoker(), NEW.camera,
+    CASE WHEN NEW.epsilon IS NULL THEN 'share revoked' ELSE 'share granted' END,
+    jsonb_build_object('role', NEW.role, 'epsilon', NEW.epsilon));
+  RETURN NULL;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION privid.grant_budget(camera text, role text, epsilon numeric) RETURNS void
+  LANGUAGE privid VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+  whole numeric := (SELECT c.epsilon FROM privid.cameras c WHERE c.camera = camera);
+BEGIN
+  PERFORM privid.check_share(camera, role);
+  IF epsilon IS NULL OR epsilon <= 0 OR epsilon > whole THEN
+    RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('share of camera "%s" must be more than 0 and at most %s, but is %s', camera, whole, epsilon),
+      HINT = 'A share is a part of the camera''s own epsilon; privid.revoke_budget takes one back.';
+  END IF;
+  INSERT INTO privid.share_grants AS g (camera, role, epsilon, granted_by) VALUES (camera, role, epsilon, privid.invoker())
+    ON CONFLICT ON CONSTRAINT share_grants_pkey
+    DO UPDATE SET epsilon = excluded.epsilon, granted_by = excluded.granted_by, granted_at = now();
+END
+$$;
+
+CREATE OR REPLACE FUNCTION privid.revoke_budget(camera text, role text) RETURNS void
+  LANGUAGE privid VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+BEGIN
+  PERFORM privid.check_share(camera, role, true);
+  UPDATE privid.share_grants g SET epsilon = NULL, granted_by = privid.invoker(), granted_at = now()
+    WHERE g.camera = camera AND g.role = role AND g.epsilon IS NOT NULL;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION USING ERRCODE = '42704', MESSAGE = format('role "%s" has no share of camera "%s"', role, camera),
+      HINT = 'The view privid.shares shows who has.';
+  END IF;
+END
+$$;
+
+-- These are otherwise as they were.
+DO $$
+DECLARE
+  called regprocedure;
+  body   text;
+BEGIN
+  FOREACH called IN ARRAY '{"privid.upload(text, bytea)", "privid.attach(text, text, bytea)"}'::regprocedure[] LOOP
+    body := replace(replace(pg_get_functiondef(called), 'current_user', 'privid.invoker()::name'), E' LANGUAGE plpgsql\n', E' LANGUAGE privid\n');
+    ASSERT body ~ 'LANGUAGE privid' AND body ~ 'invoker' AND body !~ 'DEFINER', called::text;
+    EXECUTE body;
+  END LOOP;
+END
+$$;
+
+CREATE FUNCTION privid.read_executables(OUT name text, OUT sha256 text, OUT bytes integer, OUT uploaded_at timestamptz, OUT owner name)
+  RETURNS SETOF record LANGUAGE privid STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+  RETURN QUERY SELECT s.name, s.sha256, octet_length(s.content), s.uploaded_at, s.owner
+    FROM privid.executable_store s WHERE s.owner = privid.invoker()::name ORDER BY s.name;
+END
+$$;
+COMMENT ON FUNCTION privid.read_executables() IS 'the rows of privid.executables for whoever asks';
+CREATE OR REPLACE VIEW privid.executables AS
+  SELECT e.name, e.sha256, e.bytes, e.uploaded_at, e.owner FROM privid.read_executables() e;
+ALTER VIEW privid.executables RESET (security_invoker, security_barrier);
+
+CREATE FUNCTION privid.read_attachments(OUT executable text, OUT name text, OUT sha256 text, OUT bytes integer, OUT attached_at timestamptz,
+                                        OUT owner name) RETURNS SETOF record
+  LANGUAGE privid STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+  RETURN QUERY SELECT s.executable, s.name, s.sha256, octet_length(s.content), s.attached_at, s.owner
+    FROM privid.attachment_store s WHERE s.owner = privid.invoker()::name ORDER BY s.executable, s.name;
+END
+$$;
+COMMENT ON FUNCTION privid.read_attachments() IS 'the rows of privid.attachments for whoever asks';
+CREATE OR REPLACE VIEW privid.attachments AS
+  SELECT a.executable, a.name, a.sha256, a.bytes, a.attached_at, a.owner FROM privid.read_attachments() a;
+ALTER VIEW privid.attachments RESET (security_invoker, security_barrier);
+
+REVOKE EXECUTE ON FUNCTION privid.read_executables(), privid.read_attachments() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION privid.read_executables(), privid.read_attachments() TO privid_analyst, privid_owner;
+COMMENT ON COLUMN privid.executable_store.owner IS 'role that uploaded it, which alone is shown it';
+COMMENT ON COLUMN privid.attachment_store.owner IS 'role that attached it, which alone is shown it';
 
 -- What everybody may read is a view; the chain itself is a table that nobody may.
 ALTER TABLE privid.history RENAME TO history_log;
@@ -1202,6 +1622,23 @@ BEGIN
     EXECUTE regexp_replace(pg_get_functiondef(writer), '\m(FROM|INTO|JOIN|entry) privid\.history\M', '\1 privid.history_log', 'g');
   END LOOP;
 END
+$$;
+
+CREATE OR REPLACE FUNCTION privid.verify_history(OUT chain text, OUT id bigint, OUT problem text) RETURNS SETOF record
+  LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+  SELECT DISTINCT ON (link.chain) link.chain, link.id, link.problem
+  FROM (SELECT h.chain, h.id,
+               CASE WHEN h.hash IS DISTINCT FROM privid.hash_history(h.*) THEN 'entry was changed'
+                    WHEN h.previous IS DISTINCT FROM coalesce(lag(h.hash) OVER (PARTITION BY h.chain ORDER BY h.id), repeat('0', 64))
+                    THEN 'entry before it is missing or was changed' END AS problem
+        FROM privid.history_log h
+        UNION ALL
+        SELECT c.chain, c.latest, 'entry is missing, or is not the latest' FROM privid.history_chains c
+        WHERE (SELECT (h.id, h.hash) FROM privid.history_log h WHERE h.chain = c.chain ORDER BY h.id DESC LIMIT 1)
+              IS DISTINCT FROM (c.latest, c.hash)) link
+  WHERE link.problem IS NOT NULL
+  ORDER BY link.chain, link.id
 $$;
 
 -- Entries of a camera are for the owner that it has then, and for the one that it had. The engine says whose it is, because it hears of
@@ -1270,7 +1707,149 @@ GRANT EXECUTE ON FUNCTION privid.read_history() TO privid_owner;
 GRANT SELECT ON privid.history TO privid_owner;
 
 -- ---------------------------------------------------------------------------------------------------------------------
--- The ledger is written by the engine alone
+-- What analysts see of each other is their camera's owner's decision (option visibility)
+-- ---------------------------------------------------------------------------------------------------------------------
+
+-- Cameras over one account show what the most reserved of them does: what is spent is spent of all of them.
+CREATE FUNCTION privid.shows_all(camera text, role text) RETURNS boolean LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+  SELECT EXISTS (SELECT FROM pg_foreign_server s JOIN pg_roles r ON r.rolname::text = $2
+                 WHERE s.srvname::text = $1 AND pg_has_role(r.oid, s.srvowner, 'USAGE'))
+      OR NOT EXISTS (SELECT FROM pg_foreign_server s
+                     WHERE 'visibility=own' = ANY (s.srvoptions)
+                       AND (s.srvname::text = $1
+                            OR EXISTS (SELECT FROM privid.footage f JOIN privid.footage o ON o.recording = f.recording
+                                       WHERE f.camera = $1 AND o.camera = s.srvname::text)))
+$$;
+COMMENT ON FUNCTION privid.shows_all(text, text) IS 'whether a role may see what others did through a camera: it is the owner''s, or visibility is open';
+
+CREATE FUNCTION privid.budget_of(camera text, role text, OUT begins timestamptz, OUT ends timestamptz, OUT frames int8range, OUT remaining numeric)
+  RETURNS SETOF record LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+  WITH seen AS MATERIALIZED (SELECT privid.shows_all($1, $2) AS "all")
+  SELECT privid.moment(f.starts, step.first - f.shift, f.fps_numerator, f.fps_denominator),
+         privid.moment(f.starts, step.next - f.shift, f.fps_numerator, f.fps_denominator),
+         int8range(step.first - f.shift, step.next - f.shift),
+         trim_scale(greatest(most.epsilon - CASE WHEN c.k = r.k THEN step.spent ELSE step.spent * c.k / r.k END, 0))
+  FROM seen
+  CROSS JOIN privid.cameras c
+  JOIN privid.footage f ON f.camera = c.camera
+  JOIN privid.recordings r ON r.id = f.recording
+  CROSS JOIN LATERAL (
+    SELECT CASE WHEN seen.all THEN c.epsilon
+                ELSE least(c.epsilon, (SELECT g.epsilon FROM privid.share_grants g WHERE g.camera = $1 AND g.role = $2)) END AS epsilon) most
+  CROSS JOIN LATERAL (SELECT f.shift - greatest(r.r_star, 1) + 1 AS first, f.shift + f.frames AS next) line
+  CROSS JOIN LATERAL (
+    SELECT j.frame AS first, coalesce(lead(j.frame) OVER (ORDER BY j.frame), line.next) AS next, sum(j.jump) OVER (ORDER BY j.frame) AS spent
+    FROM (
+      SELECT greatest(e.frame, line.first) AS frame, sum(e.jump) AS jump
+      FROM (
+        SELECT line.first AS frame, 0::numeric AS jump
+        UNION ALL
+        SELECT l.frame, l.jump FROM privid.ledger l WHERE seen.all AND l.recording = r.id AND l.frame < line.next
+        UNION ALL
+        SELECT edge.frame, edge.jump
+        FROM (SELECT x.charge, range_agg(int8range(lower(p.part) + x.shift - r.r_star + 1, upper(p.part) + x.shift)) AS places
+              FROM privid.release_charges x
+              JOIN privid.release_log l ON l.id = x.release
+              CROSS JOIN LATERAL unnest(x.frames) p(part)
+              WHERE NOT seen.all AND x.recording = r.id AND x.charge > 0 AND l.role = $2
+              GROUP BY x.release, x.claim, x.charge) own
+        CROSS JOIN LATERAL unnest(own.places) place(part)
+        CROSS JOIN LATERAL (VALUES (lower(place.part), own.charge), (upper(place.part), -own.charge)) edge(frame, jump)
+        WHERE edge.frame < line.next
+      ) e
+      GROUP BY 1
+      HAVING sum(e.jump) <> 0 OR greatest(e.frame, line.first) = line.first
+    ) j
+  ) step
+  WHERE c.camera = $1
+$$;
+COMMENT ON FUNCTION privid.budget_of(text, text) IS 'the timeline of a camera as ranges with what remains, as far as a role may see: of all that was charged, or of what the role itself was, where that in full';
+
+CREATE FUNCTION privid.read_budget(camera text, OUT begins timestamptz, OUT ends timestamptz, OUT frames int8range, OUT remaining numeric)
+  RETURNS SETOF record LANGUAGE privid STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+  RETURN QUERY SELECT b.begins, b.ends, b.frames, b.remaining FROM privid.budget_of($1, privid.invoker()) b;
+END
+$$;
+COMMENT ON FUNCTION privid.read_budget(text) IS 'the rows of privid.budget for whoever asks';
+
+CREATE OR REPLACE VIEW privid.budget AS
+  SELECT c.camera, b.begins, b.ends, b.frames, b.remaining FROM privid.cameras c CROSS JOIN LATERAL privid.read_budget(c.camera) b;
+COMMENT ON VIEW privid.budget IS 'the whole timeline of each camera, as ranges with what remains; where visibility is own, beside what the current role itself was charged';
+ALTER VIEW privid.budget RESET (security_barrier);
+
+CREATE OR REPLACE FUNCTION privid.available(camera text, epsilon numeric, OUT begins timestamptz, OUT ends timestamptz, OUT frames int8range)
+  RETURNS SETOF record LANGUAGE privid STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+  RETURN QUERY
+    SELECT privid.moment(f.starts, w.first, f.fps_numerator, f.fps_denominator), privid.moment(f.starts, w.next, f.fps_numerator, f.fps_denominator),
+           int8range(w.first, w.next)
+    FROM privid.footage f
+    JOIN privid.recordings r ON r.id = f.recording
+    CROSS JOIN LATERAL (
+      -- A window costs from r_star - 1 frames before it on: a stretch that can afford it is shorter by so many at its beginning.
+      SELECT greatest(min(lower(b.frames)) + greatest(r.r_star, 1) - 1, 0) AS first, max(upper(b.frames)) AS next
+      FROM (SELECT b.frames, b.remaining, count(*) FILTER (WHERE b.remaining < $2) OVER (ORDER BY b.frames) AS stretch
+            FROM privid.budget_of($1, privid.invoker()) b) b
+      WHERE b.remaining >= $2
+      GROUP BY b.stretch) w
+    WHERE f.camera = $1 AND w.first < w.next
+    ORDER BY w.first;
+END
+$$;
+
+-- What was released so far is for those who may see it; the function is otherwise as it was.
+DO $$
+DECLARE
+  called text := pg_get_functiondef('privid.exposure(text, interval, bigint, double precision)'::regprocedure);
+BEGIN
+  called := replace(called, E' LANGUAGE plpgsql\n STABLE SECURITY DEFINER\n', E' LANGUAGE privid\n STABLE\n');
+  called := replace(called, '(SELECT max(c.epsilon - b.remaining) FROM privid.budget b WHERE b.camera = c.camera)',
+    'CASE WHEN privid.shows_all(c.camera, privid.invoker())
+              THEN coalesce((SELECT max(c.epsilon - b.remaining) FROM privid.budget_of(c.camera, privid.invoker()) b), 0) END');
+  called := replace(called, 'coalesce(policy.spent, 0)', 'policy.spent');
+  ASSERT called ~ 'LANGUAGE privid' AND called ~ 'shows_all' AND called !~ 'privid\.budget ' AND called !~ 'coalesce\(policy', called;
+  EXECUTE called;
+END
+$$;
+
+-- A job of a camera that shows each his own is for the role whose release it runs for, and for the owner.
+ALTER TABLE privid.timetable ADD COLUMN kept_for text NOT NULL DEFAULT '';
+COMMENT ON COLUMN privid.timetable.kept_for IS 'role whose release it is, where the camera''s visibility is own; otherwise empty';
+
+CREATE FUNCTION privid.read_progress(OUT job text, OUT camera text, OUT "table" text, OUT slots bigint, OUT slots_over bigint, OUT lanes integer,
+                                     OUT begins timestamptz, OUT ends timestamptz, OUT percent numeric) RETURNS SETOF record
+  LANGUAGE privid VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+  me text := privid.invoker();
+BEGIN
+  RETURN QUERY
+    SELECT t.job, t.camera, CASE WHEN privid.acts_for(me, t.owner::text) THEN t."table" END,
+           t.slots, floor(t.slots * p.share)::bigint, t.lanes, t.begins, t.ends, round((100 * p.share)::numeric, 1)
+    FROM privid.timetable t
+    CROSS JOIN LATERAL (SELECT least(1, greatest(0, extract(epoch FROM clock_timestamp() - t.begins)
+                                                    / greatest(0.001, extract(epoch FROM t.ends - t.begins)))) AS share) p
+    WHERE t.kept_for = '' OR privid.acts_for(me, t.kept_for)
+       OR EXISTS (SELECT FROM privid.camera_definitions c WHERE c.camera = t.camera AND privid.acts_for(me, c.owner));
+END
+$$;
+COMMENT ON FUNCTION privid.read_progress() IS 'the rows of privid.progress for whoever asks';
+
+CREATE OR REPLACE VIEW privid.progress AS
+  SELECT p.job, p.camera, p."table", p.slots, p.slots_over, p.lanes, p.begins, p.ends, p.percent FROM privid.read_progress() p;
+COMMENT ON VIEW privid.progress IS 'how far the tables that are being read have come, by the public timetable alone; tables of other roles have no name, and where visibility is own their jobs are not shown';
+ALTER VIEW privid.progress RESET (security_barrier);
+
+REVOKE EXECUTE ON FUNCTION privid.shows_all(text, text), privid.budget_of(text, text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION privid.shows_all(text, text) TO privid_engine;
+
+-- ---------------------------------------------------------------------------------------------------------------------
+-- The ledger, and what the engine posts, is written by the engine alone
 -- ---------------------------------------------------------------------------------------------------------------------
 
 -- Rights on tables can be had by membership (pg_write_all_data); the role under which the engine writes cannot, where the library is
@@ -1291,9 +1870,7 @@ DO $$
 DECLARE
   kept regclass;
 BEGIN
-  FOREACH kept IN ARRAY '{privid.recordings, privid.recording_files, privid.footage, privid.ledger, privid.ledger_blocks, privid.release_log,
-    privid.release_charges, privid.share_accounts, privid.share_ledger, privid.share_blocks, privid.history_log, privid.history_chains,
-    privid.camera_state, privid.folder_grants, privid.consent_store, privid.mask_store, privid.region_store}'::regclass[] LOOP
+  FOR kept IN SELECT c.oid FROM pg_class c WHERE c.relnamespace = 'privid'::regnamespace AND c.relkind = 'r' ORDER BY c.relname LOOP
     EXECUTE format('CREATE TRIGGER refuse_others BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON %s FOR EACH STATEMENT '
                    'WHEN (current_user <> ''privid_engine'') EXECUTE FUNCTION privid.refuse_others()', kept);
     EXECUTE format('COMMENT ON TRIGGER refuse_others ON %s IS ''written by the engine and by functions of the extension alone''', kept);

@@ -22,7 +22,7 @@ from .grid import decimals
 from .moments import averages, number, variances
 from .quantiles import quantiles
 
-__all__ = ["MAX_SCALE", "MAX_VALUE", "answer", "choose", "float_scale", "notice", "perturb"]
+__all__ = ["MAX_SCALE", "MAX_VALUE", "Rows", "answer", "choose", "float_scale", "notice", "perturb"]
 
 
 #: steps of the grid: beyond this a 64-bit integer might not hold value and noise together
@@ -35,21 +35,21 @@ _TRIES = 64
 dp.enable_features("contrib")
 
 
-def perturb(plan: Plan, rows: Sequence[Sequence[str | None]]) -> list[list[str | None]]:
+#: rows of the inner query as text: keys, then what is collected
+Rows = Sequence[Sequence[str | None]]
+
+
+def perturb(plan: Plan, rows: Rows) -> list[list[str | None]]:
     """The answer: one row for each key of the plan, in its order, whatever the raw rows are."""
     return answer(plan, rows)[0]
 
 
-def answer(plan: Plan, rows: Sequence[Sequence[str | None]]) -> tuple[list[list[str | None]], str]:
-    """The answer, and one line for the client with what the theory says of its error."""
+def answer(plan: Plan, rows: Rows, settled: Rows | None = None) -> tuple[list[list[str | None]], str]:
+    """The answer, and one line for the client with what the theory says of its error. `settled` has the numbers that get no noise, where
+    they are computed apart: what becomes of the others does not show in them."""
     keys = plan.keys
-    width = len(keys[0]) if keys else 0
-    place = {key: i for i, key in enumerate(keys)}
-    raw: list[Sequence[str | None] | None] = [None] * len(keys)
-    for row in rows:
-        i = _find(tuple(row[:width]), place)
-        if i is not None:  # otherwise a group that the statement does not declare
-            raw[i] = row[width:] if raw[i] is None else _added(plan, raw[i] or (), row[width:])
+    raw = _by_key(plan, rows)
+    known = raw if settled is None else _by_key(plan, settled)
     if plan.argmax is not None:
         return _winners(plan, keys, raw), notice(plan)
     columns, remarks = [], []
@@ -57,13 +57,26 @@ def answer(plan: Plan, rows: Sequence[Sequence[str | None]]) -> tuple[list[list[
         if output.public is not None:
             columns.append(list(output.public))
             continue
-        collected = [[None if row is None else row[c] for row in raw] for c in output.collects or (j,)]
+        collected = [[None if row is None else row[c] for row in (raw if scale else known)]
+                     for c, scale in zip(output.collects or (j,), output.parts, strict=True)]
         shown, remark = _column(output, collected)
         columns.append(shown)
         if remark:
             remarks.append(f"{output.label}: {remark}")
     told = notice(plan) + "".join(f"; {remark}" for remark in remarks)
     return [[*key, *(column[i] for column in columns)] for i, key in enumerate(keys)], told
+
+
+def _by_key(plan: Plan, rows: Rows) -> list[Sequence[str | None] | None]:
+    """What was collected for each key of the plan; None where there is no row."""
+    width = len(plan.keys[0]) if plan.keys else 0
+    place = {key: i for i, key in enumerate(plan.keys)}
+    found: list[Sequence[str | None] | None] = [None] * len(plan.keys)
+    for row in rows:
+        i = _find(tuple(row[:width]), place)
+        if i is not None:  # otherwise a group that the statement does not declare
+            found[i] = row[width:] if found[i] is None else _added(plan, found[i] or (), row[width:])
+    return found
 
 
 def _added(plan: Plan, one: Sequence[str | None], other: Sequence[str | None]) -> Sequence[str | None]:

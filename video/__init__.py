@@ -2,8 +2,10 @@
 
 from .chunking import make_grid
 from .cutout import Cutout, cutout, is_whole
-from .decoder import Decoder
+from .decoder import Decoder, Overspent
 from .probe import open_footage
 from .shapes import mask_pixels, region_pixels, share_pixels
+from .spares import Spares
 
-__all__ = ["Cutout", "Decoder", "cutout", "is_whole", "make_grid", "mask_pixels", "open_footage", "region_pixels", "share_pixels"]
+__all__ = ["Cutout", "Decoder", "Overspent", "Spares", "cutout", "is_whole", "make_grid", "mask_pixels", "open_footage", "region_pixels",
+           "share_pixels"]

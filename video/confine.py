@@ -17,6 +17,6 @@ _CALLS = (*DESCRIPTORS, *COMPUTE, "pwrite64", "newfstatat", "fadvise64", "dup", 
           "getegid")
 
 
-def confine() -> None:
-    """Gives everything up, for good. Raises when some part of it is not possible here."""
-    _confine.confine(_confine.Confinement(only(_CALLS, THREADS), _ADDRESS_SPACE))
+def confine(user: int | None) -> None:
+    """Gives everything up, for good; where it is root, becomes a user. Raises when some part of it is not possible here."""
+    _confine.confine(_confine.Confinement(only(_CALLS, THREADS), _ADDRESS_SPACE, _confine.NOBODY if user is None else user))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
@@ -18,18 +19,23 @@ from .probe import raise_answer
 from .process import Worker, WorkerGone
 from .source import open_file, shown
 
-__all__ = ["Decoder"]
+__all__ = ["Decoder", "Overspent"]
 
 #: overlapping reads keep the frames they share, up to this; beyond, they are decoded again
 _KEEP_BYTES = 512 << 20
 _PATIENCE = 60.0
 
 
+class Overspent(Exception):
+    """A read took more processor time than it may. The next one goes on from there."""
+
+
 class Decoder:
     """The client of one decoder process. Reads that ascend decode each frame once, whatever the stride."""
 
-    def __init__(self, root: Path, footage: Footage) -> None:
-        self._root, self._footage = root, footage
+    def __init__(self, root: Path, footage: Footage, take: Callable[[], Worker] = Worker) -> None:
+        """`take`: where a process comes from."""
+        self._root, self._footage, self._take = root, footage, take
         self._worker: Worker | None = None
         self._current: tuple[VideoFile, int, _cache.Identity] | None = None  # the file that the process has open
         self._last = (0, 0)
@@ -42,15 +48,26 @@ class Decoder:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    def read(self, first: int, count: int, into: Path) -> None:
-        """Writes into/frames.npy: frames first … first + count - 1 of the camera, uint8, count × height × width × 3, BGR."""
+    def start(self) -> int:
+        """Starts the process, whose number this is, before the first read does."""
+        with self._reading:
+            if self._closed:
+                raise VideoUnreadable("could not read the video", detail="The decoder was closed.")
+            if self._worker is None:
+                self._forget()  # a new process has nothing open
+                self._worker = self._take()
+            return self._worker.pid
+
+    def read(self, first: int, count: int, into: Path, time_limit: int | None = None) -> None:
+        """Writes into/frames.npy: frames first … first + count - 1 of the camera, uint8, count × height × width × 3, BGR. Raises Overspent
+        if that takes more processor time than the limit, in nanoseconds."""
         footage = self._footage
         if count < 1 or first < 0 or first + count > footage.frames:
             raise ValueError(f"frames {first} to {first + count} of {footage.frames}")
         with self._reading:
-            self._read(first, count, into)
+            self._read(first, count, into, time_limit)
 
-    def _read(self, first: int, count: int, into: Path) -> None:
+    def _read(self, first: int, count: int, into: Path, time_limit: int | None) -> None:
         footage = self._footage
         target = into / "frames.npy"
         if target.is_symlink() or (target.exists() and target.stat().st_size):
@@ -64,7 +81,7 @@ class Decoder:
             except OSError as error:
                 raise_answer({"failed": error.strerror})
             self._unchanged()
-            self._ask(first, count, output, len(header))
+            self._ask(first, count, output, len(header), time_limit)
             self._unchanged()
         except BaseException:
             target.unlink(missing_ok=True)
@@ -81,15 +98,15 @@ class Decoder:
             self._discard()
             self._forget()
 
-    def _ask(self, first: int, count: int, output: int, offset: int) -> None:
+    def _ask(self, first: int, count: int, output: int, offset: int, time_limit: int | None) -> None:
         """One read; the process asks for the files that it needs on the way."""
         if self._closed:
             raise VideoUnreadable("could not read the video", detail="The decoder was closed.")
         if self._worker is None:
             self._forget()  # a new process has nothing open
-            self._worker = Worker()
+            self._worker = self._take()
         limit = 600 + 0.5 * count
-        message = {"op": "read", "first": first, "count": count, "keep": self._keep(first, count), "offset": offset}
+        message = {"op": "read", "first": first, "count": count, "keep": self._keep(first, count), "offset": offset, "time": time_limit}
         try:
             answer = self._worker.ask(message, [output], _PATIENCE, limit)
             for _ in range(count):
@@ -100,6 +117,8 @@ class Decoder:
                            "fps": str(self._footage.fps), "width": self._footage.width, "height": self._footage.height}
                 answer = self._worker.ask(message, [fd], _PATIENCE, limit)
             raise_answer(answer)
+            if time_limit is not None and set(answer) == {"overspent"}:
+                raise Overspent
             if answer != {"done": count}:
                 raise WorkerGone("answered something else")
         except WorkerGone as error:
@@ -109,6 +128,8 @@ class Decoder:
             name = self._current[0].path if self._current else self._holder(first).path
             raise VideoUnreadable(f'could not decode video file "{shown(name)}"', detail=f"The process that decoded frames {first} to "
                                   f"{first + count - 1} {error}.", hint="The file is damaged or hostile; check it with a player.") from None
+        except Overspent:
+            raise
         except BaseException:
             self._discard()
             raise

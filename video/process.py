@@ -18,6 +18,7 @@ from typing import Any
 
 from privid.errors import SandboxFailed
 from privid.sandbox.confine import environment
+from privid.sandbox.users import helpers_user
 
 __all__ = ["MAX_MESSAGE", "Worker", "WorkerGone"]
 
@@ -38,7 +39,7 @@ class Worker:
         self._socket = ours
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "privid.video.worker", str(theirs.fileno())],
+                [sys.executable, "-P", "-m", "privid.video.worker", str(theirs.fileno()), str(helpers_user() or "")],
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[theirs.fileno()], cwd="/", env=_environment(),
                 start_new_session=True)
         try:
@@ -55,6 +56,10 @@ class Worker:
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
 
     def ask(self, message: dict[str, Any], descriptors: Sequence[int], patience: float, limit: float) -> dict[str, Any]:
         """Sends a message and waits for the answer: at most `patience` seconds without a sign of progress, `limit` in all."""

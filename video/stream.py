@@ -6,6 +6,7 @@ ahead or back means a seek to a key frame at or before the wanted frame and deco
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -35,7 +36,7 @@ REENCODE = "Convert the file: ffmpeg -i INPUT -map 0:v:0 -c:v libx264 -fps_mode 
 #: demuxers that read nothing but the file itself: no playlists, image sequences or devices
 _FORMATS = "mov,mp4,matroska,webm,avi"
 _CODECS = "h264,hevc,libdav1d,av1,vp8,vp9,libvpx,libvpx-vp9,mpeg4,mpeg2video,mpeg1video,msmpeg4v2,msmpeg4,mjpeg,ffv1,huffyuv,rawvideo"
-#: up to this many frames ahead it is cheaper to decode on than to seek
+#: up to this many frames ahead it is cheaper to decode on than to seek, if no key frame is between
 _NEAR = 300
 _THREADS = 2
 
@@ -77,8 +78,10 @@ def packets(container: InputContainer, stream: VideoStream) -> Iterator[Packet[V
 class FrameReader:
     """Frames of one file, by number."""
 
-    def __init__(self, fd: int, name: str, fps: Fraction, width: int, height: int, progress: Callable[[], None]) -> None:
-        self._fd, self._name, self._fps, self._size, self._progress = fd, name, fps, (width, height), progress
+    def __init__(self, fd: int, name: str, fps: Fraction, width: int, height: int, progress: Callable[[], None],
+                 passed: Callable[[], None] = lambda: None) -> None:
+        """`passed` is called for each frame that is decoded on the way to another."""
+        self._fd, self._name, self._fps, self._size, self._progress, self._passed = fd, name, fps, (width, height), progress, passed
         self._reformat = VideoReformatter()
         self._container: InputContainer | None = None
         self._rewind()
@@ -90,7 +93,7 @@ class FrameReader:
 
     def pictures(self, first: int, count: int) -> Iterator[NDArray[np.uint8]]:
         """BGR pictures of frames first … first + count - 1, each h × 3w bytes; they stay valid for as long as they are referenced."""
-        if not self._next <= first <= self._next + _NEAR:
+        if not self._next <= first <= self._next + _NEAR or self._has_key(first):
             self._seek(first, 0)
         wanted = first
         while wanted < first + count:
@@ -104,6 +107,16 @@ class FrameReader:
             if self._next > wanted:
                 yield self._convert(frame)
                 wanted += 1
+            else:
+                self._passed()
+
+    def _has_key(self, frame: int) -> bool:
+        """Whether there is a key frame on the way to it, so that what is before that need not be decoded; as far as an index tells."""
+        if frame - self._reordered <= self._next:
+            return False
+        entries = self._stream.index_entries
+        found = entries.search_timestamp(self._origin + int((frame - self._reordered) / self._fps / self._tick), backward=True)
+        return found >= 0 and self._number(entries[found].timestamp) > self._next
 
     def _rewind(self) -> None:
         """Opens the file anew, at its first frame."""
@@ -119,6 +132,9 @@ class FrameReader:
         if not times:
             raise self._broken(0, "Its packets carry no presentation times.")
         self._origin = min(times)
+        # indexes tell when a frame is decoded: so many frames before it is shown
+        decoded = min((p.dts for p in head if p.dts is not None), default=self._origin)
+        self._reordered = max(0, math.ceil((self._origin - decoded) * self._tick * self._fps))
         self._start(chain(head, packets(self._container, self._stream)), 0, settled=True)
 
     def _start(self, source: Iterator[Packet[VideoStream]], first: int, *, settled: bool) -> None:

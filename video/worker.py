@@ -1,15 +1,16 @@
-"""The decoder process: python -m privid.video.worker SOCKET. Confined before it sees any video; serves one parent.
+"""The decoder process: python -m privid.video.worker SOCKET USER. Confined before it sees any video; serves one parent.
 
     parent                                                   worker
     {"op": "probe", "name", "fps"} + video            ->     {"facts": {...}}
     {"op": "read", "first", "count", "keep"} + output ->     {"need": frame}         no file of that frame is open
-    {"op": "file", "name", "first", "frames", ...} + video   {"need": frame} | {"done": count}
+    {"op": "file", "name", "first", "frames", ...} + video   {"need": frame} | {"done": count} | {"overspent": frames written}
     any                                               ->     {"error": {...}}        as privid.errors writes it
 Signs of progress, {"progress": 1}, may come before any answer.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
@@ -69,16 +70,23 @@ class _Unwritten(Exception):
     """The output is full or gone: no fault of the video."""
 
 
+class Overspent(Exception):
+    """Reading takes more processor time than it may."""
+
+
 class Reader:
-    """Reads that may cross from file to file, with the frames that the next read will want again."""
+    """Reads that may cross from file to file, with the frames that the next read will want again. One that takes more processor time than
+    it may is given up between two frames; the next goes on from there."""
 
     def __init__(self, parent: Parent) -> None:
         self._parent = parent
         self._kept: deque[tuple[int, NDArray[np.uint8]]] = deque()
         self._open: tuple[FrameReader, int, int, int] | None = None  # reader, descriptor, first frame, one past the last
+        self._until: int | None = None  # this process's clock of processor time, in nanoseconds, at which reading is given up
 
-    def read(self, first: int, count: int, keep: int, output: int, offset: int) -> None:
-        """Writes frames first … first + count - 1 into the output, and keeps the last ones."""
+    def read(self, first: int, count: int, keep: int, output: int, offset: int, time_limit: int | None) -> int:
+        """Writes frames first … first + count - 1 into the output, and keeps the last ones. How many were written."""
+        self._until = None if time_limit is None else time.process_time_ns() + time_limit
         written = first
 
         def put(picture: NDArray[np.uint8]) -> None:
@@ -93,26 +101,37 @@ class Reader:
             written += 1
             if keep:
                 fresh.append((written - 1, picture))
+            if written < first + count:
+                self._check()
 
         fresh: deque[tuple[int, NDArray[np.uint8]]] = deque(maxlen=keep or None)
-        for number, picture in self._kept:
-            if number == written < first + count:
-                put(picture)
-        while written < first + count:
-            reader, begin, end = self._file(written)
-            for picture in reader.pictures(written - begin, min(first + count, end) - written):
-                put(picture)
+        with contextlib.suppress(Overspent):
+            for number, picture in self._kept:
+                if number == written < first + count:
+                    put(picture)
+            while written < first + count:
+                reader, begin, end = self._file(written)
+                for picture in reader.pictures(written - begin, min(first + count, end) - written):
+                    put(picture)
         self._kept = fresh
+        return written - first
+
+    def _check(self) -> None:
+        if self._until is not None and time.process_time_ns() > self._until:
+            raise Overspent
 
     def _file(self, frame: int) -> tuple[FrameReader, int, int]:
         if self._open is None or not self._open[2] <= frame < self._open[3]:
             self.close()
+            begun = time.process_time_ns()
             signal.setitimer(signal.ITIMER_REAL, 0)  # the parent may have to read the whole file first
             self._parent.send({"need": frame})
             told, (fd,) = self._parent.receive()
             signal.setitimer(signal.ITIMER_REAL, _SILENCE)
-            reader = FrameReader(fd, told["name"], Fraction(told["fps"]), told["width"], told["height"], self._parent.progress)
+            reader = FrameReader(fd, told["name"], Fraction(told["fps"]), told["width"], told["height"], self._parent.progress, self._check)
             self._open = reader, fd, told["first"], told["first"] + told["frames"]
+            if self._until is not None:
+                self._until += time.process_time_ns() - begun  # to open a file is no part of what its pictures take
         return self._open[0], self._open[2], self._open[3]
 
     def close(self) -> None:
@@ -138,8 +157,8 @@ def _answer(message: dict[str, Any], fd: int, reader: Reader, parent: Parent) ->
     if message["op"] == "probe":
         given = None if message["fps"] is None else Fraction(message["fps"])
         return {"facts": find_facts(fd, message["name"], given, parent.progress).as_json()}
-    reader.read(message["first"], message["count"], message["keep"], fd, message["offset"])
-    return {"done": message["count"]}
+    done = reader.read(message["first"], message["count"], message["keep"], fd, message["offset"], message["time"])
+    return {"done" if done == message["count"] else "overspent": done}
 
 
 def _guarded(work: Callable[[], dict[str, Any]], name: str) -> dict[str, Any]:
@@ -164,7 +183,7 @@ def main() -> None:
             importlib.import_module(module.name)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the engine's log is not for a process that reads hostile files
     try:
-        confine()
+        confine(int(sys.argv[2]) if sys.argv[2] else None)
     except Exception as error:
         parent.send({"refused": f"{type(error).__name__}: {error}"[:400]})
         raise SystemExit(1) from None

@@ -15,6 +15,7 @@ from ..certificate import Cells, step
 from ..draft import Draft
 from ..expressions import Scope
 from ..tree import Aggregate, Const, bare
+from ..weight import MAX_KEYS
 from . import count, group_cells
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def applies(agg: Aggregate, release: Release) -> bool:
     every = all(isinstance(bare(arg), Const) and not scope.facts(arg).nullable for arg in agg.args)
     return (agg.name in count.IDENTITIES and every and not agg.distinct and agg.filter is None
             and bool(keys) and all(scope.trusted(key) and scope.local(key) for key in keys)
-            and sum(leaf.use.count for leaf in rows.leaves) <= group_cells.MAX_KEYS)
+            and sum(leaf.use.count for leaf in rows.leaves) <= MAX_KEYS)
 
 
 def draft(agg: Aggregate, release: Release, cells: Cells, evaluate: Evaluate) -> Draft:

@@ -19,6 +19,7 @@ from ..chunks import runs
 from ..draft import Draft
 from ..functions import names
 from ..tree import Aggregate, Call, Col, Const, Expr
+from ..weight import Keys
 
 if TYPE_CHECKING:
     from ..algebra import Release
@@ -37,7 +38,7 @@ def applies(agg: Aggregate, release: Release) -> bool:
 
 def draft(agg: Aggregate, release: Release, cells: Cells, evaluate: Evaluate) -> Draft:
     """The least or greatest value among the chunks of each group; NULL where there are none."""
-    best: dict[Key, tuple[Decimal, str]] = {}
+    best: dict[Key, tuple[Decimal, str]] = {}  # as many as there are groups
     (leaf,) = release.relation.leaves
     greatest = names(agg.name)[1] == "max"
     wanted = [e if isinstance(e, Const) else release.scope.cells(e)[leaf.number] for e in (*map(alike_value, release.group), agg.args[0])]
@@ -51,18 +52,21 @@ def draft(agg: Aggregate, release: Release, cells: Cells, evaluate: Evaluate) ->
                  step(RULE, says, "public", [cells.derivation]), public=found)
 
 
-def _moments(wanted: Sequence[Expr], use: TableUse, evaluate: Evaluate) -> list[tuple[Key, Decimal, str]]:
+def _moments(wanted: Sequence[Expr], use: TableUse, evaluate: Evaluate) -> Iterator[tuple[Key, Decimal, str]]:
     """Group, moment and text of each chunk; of a chunk's own time the first and the last of a group's neighbours are enough."""
     value = wanted[-1]
     epoch = Call(type="numeric", fn=f"pg_catalog.extract(text,{value.type})", args=(Const(type="text", value="epoch"), value))
     if isinstance(value, Col):
-        ends = [(key, (lo, hi - 1)) for lo, hi, _, key in (runs(wanted[:-1], use, evaluate) if wanted[:-1] else _all(use))]
+        groups = Keys()
+        ends = [(groups.one(key), (lo, hi - 1)) for lo, hi, _, key in (runs(wanted[:-1], use, evaluate) if wanted[:-1] else _all(use))]
         singles = tuple((chunk, chunk + 1) for chunk in sorted({chunk for _, pair in ends for chunk in pair}))
         known = {lo: found for lo, _, _, found in runs([epoch, value], TableUse(use.table, singles), evaluate)}
-        return [(key, Decimal(moment), text) for key, pair in ends for moment, text in (known[chunk] for chunk in pair)
-                if moment is not None and text is not None]
-    return [(tuple(found[:-2]), Decimal(found[-2]), found[-1]) for _, _, _, found in runs([*wanted[:-1], epoch, value], use, evaluate)
-            if found[-2] is not None and found[-1] is not None]
+        yield from ((group, Decimal(moment), text) for group, pair in ends for moment, text in (known[chunk] for chunk in pair)
+                    if moment is not None and text is not None)
+        return
+    for _, _, _, (*key, moment, text) in runs([*wanted[:-1], epoch, value], use, evaluate):
+        if moment is not None and text is not None:
+            yield tuple(key), Decimal(moment), text
 
 
 def _all(use: TableUse) -> Iterator[tuple[int, int, int, Key]]:

@@ -6,12 +6,16 @@ Proof: group_bins.md.
 from __future__ import annotations
 
 import heapq
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from hashlib import blake2b
+from itertools import chain
+from typing import Any, TypeAlias
 
-from privid.model import Evaluate, Key, Run, Table
+from privid.errors import NoRule
+from privid.model import Evaluate, Key, Table
 from privid.pieces import Pieces, most_met
 
 from .. import show
@@ -19,7 +23,7 @@ from ..alike import alike_value
 from ..certificate import Certificate, Change, Facts, Leaf, Rows, step
 from ..chunks import runs
 from ..expressions import Scope
-from ..tree import Aggregate, Col, Const, Expr
+from ..tree import Aggregate, Col, Const, Expr, position
 from . import apart, inner_aggregates, mask, regions
 from .base_table import chunks_touched, reaching
 from .group_rows import key_columns
@@ -27,6 +31,11 @@ from .group_rows import key_columns
 __all__ = ["RULE", "applies", "certify"]
 
 RULE = "group by bins"
+#: runs of neighbouring chunks in one cell that are kept to be counted
+MAX_RUNS = 1_000_000
+
+#: from the first to before the last chunk, and the number of the cell
+_Run: TypeAlias = tuple[int, int, int]
 
 
 def applies(keys: Sequence[Expr], scope: Scope) -> bool:
@@ -69,34 +78,45 @@ def _touched(leaf: Leaf, keys: Sequence[Expr], scope: Scope, evaluate: Evaluate)
     columns = {cell.name for cell in cells if isinstance(cell, Col)}
     if table.regions is None and "chunk" in columns and all(isinstance(cell, Col | Const) for cell in cells):
         return mask.met(table, reach)  # every chunk is a cell of its own
-    found = list(runs(list(map(alike_value, cells)), leaf.use, evaluate))
-    by_region = [[(lo, hi, cell) for lo, hi, own, cell in found if own == region] for region in range(len(table.region_names))]
+    by_region: list[list[_Run]] = [[] for _ in table.region_names]
+    numbers: dict[bytes, int] = {}
+    for n, (lo, hi, own, key) in enumerate(runs(list(map(alike_value, cells)), leaf.use, evaluate)):
+        if n >= MAX_RUNS:
+            raise NoRule(f"GROUP BY in a subquery has no rule for cells that change more than {MAX_RUNS} times",
+                         position=position(keys[0].loc), detail="Each change of a cell is looked at, along all chunks.",
+                         hint="Group by longer bins, for example date_trunc('hour', chunk), or choose fewer chunks.")
+        by_region[own].append((lo, hi, numbers.setdefault(_name(key), len(numbers))))
     if regions.stays(table) and table.regions is not None:
         everywhere = mask.met(table, lambda r: max(_within(one, _neighbours(table, r)) for one in by_region))
     else:
-        every = [(lo, hi, cell) for lo, hi, _, cell in found]
+        every = sorted(chain.from_iterable(by_region)) if len(by_region) > 1 else by_region[0]
         everywhere = mask.met(table, lambda r: min(_within(every, _neighbours(table, r)), g * reach(r)), g)
     in_one = table.visible_in_region
     return everywhere if in_one is None else min(everywhere, _touched_in_regions(table, in_one, by_region))
 
 
-def _touched_in_regions(table: Table, own: Pieces, by_region: Sequence[Sequence[Run]]) -> int:
+def _touched_in_regions(table: Table, own: Pieces, by_region: Sequence[Sequence[_Run]]) -> int:
     """The same by what is visible in each single region."""
-    def cells(one: Sequence[Run]) -> int:
+    def cells(one: Sequence[_Run]) -> int:
         return most_met(own, table.grid.size, table.grid.step, lambda r: _within(one, _neighbours(table, r)))
 
     found = list(map(cells, by_region))
     return max(found) if regions.stays(table) else sum(found)
 
 
+def _name(key: Key) -> bytes:
+    """Which cell it is: what its key says plays no part, and can be long."""
+    return blake2b(json.dumps(key).encode(), digest_size=32).digest()
+
+
 def _neighbours(table: Table, r: int) -> int:
     return chunks_touched(r, table.grid.size, table.grid.step)
 
 
-def _within(found: Sequence[Run], m: int) -> int:
+def _within(found: Sequence[_Run], m: int) -> int:
     """The most cells that m neighbouring chunks belong to; runs ascend by their first chunks. Of the neighbourhoods that have the most,
     one ends with the first chunk of a run."""
-    best, inside = 0, Counter[Key]()
+    best, inside = 0, Counter[int]()
     ends: list[tuple[int, int]] = []  # of the runs inside, and which they are
     for n, (first, last, cell) in enumerate(found):
         inside[cell] += 1

@@ -142,19 +142,19 @@ def _of_key(expr: Expr, below: Certificate) -> bool:
     return below.key is not None and columns_of(expr) <= below.key
 
 
-def _has_double(value: Facts, below: AnyRelation) -> bool:
-    """Whether every sum of the values is far from the largest number of double precision."""
-    return value.high is not None and value.high * max(1, below.rows) <= _LARGEST
+def _has_double(value: Facts, rows: int = 1) -> bool:
+    """Whether the value, and every sum of so many, is far from the largest number of double precision."""
+    return value.high is not None and value.high * max(1, rows) <= _LARGEST
 
 
 def _rises(agg: Aggregate, below: AnyRelation, scope: Scope, monotone: bool) -> bool:
     """Whether the aggregate of a group that stays does not fall."""
     name = names(agg.name)[1]
     value = scope.facts(agg.args[0]) if agg.args else None
-    # an unbounded value may be NaN, which is the largest of all and for range the least; a sum that double precision does not have is NULL
+    # an unbounded value may be NaN, which is the largest of all and for range the least; one that double precision does not have is NULL
     # for whatever takes it so
-    positive = value is not None and value.low is not None and value.low >= 0 and _has_double(value, below)
-    bounded = value is not None and value.low is not None
+    positive = value is not None and value.low is not None and value.low >= 0 and _has_double(value, below.rows)
+    bounded = value is not None and value.low is not None and _has_double(value)
     if monotone:
         return name == "count" or (name == "max" and bounded) or (name == "sum" and positive and not agg.distinct)
     if not isinstance(below, Certificate) or not below.keyed or agg.filter is not None:

@@ -5,12 +5,13 @@ Proof: quantile.md.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from itertools import pairwise
 
-from privid.errors import NoRule
+from privid.errors import InvalidValue, NoRule
 from privid.model import Collect, Mechanism, Output, Quantile
 
 from .. import show
@@ -37,6 +38,7 @@ _SPARE = 2
 def draft(agg: Aggregate, row: Certificate, scope: Scope, cells: Cells) -> Draft:
     fraction, clamp = _fraction(agg), _value(agg, row, scope)
     points = _candidates(clamp)
+    _check_double(agg, clamp)
     factor = 4 if cells.untrusted > 1 else 2
     weights = {name: Fraction(factor * _rows(one, row.keyed)) if len(points) > 1 else Fraction(0) for name, one in row.changes.items()}
     delta = sum(weights.values(), Fraction(0))
@@ -107,6 +109,13 @@ def _candidates(clamp: Clamp) -> list[Fraction]:
     return points if points[-1] == clamp.high else [*points, clamp.high]
 
 
+def _check_double(agg: Aggregate, clamp: Clamp) -> None:
+    """percentile_cont is of double precision, whatever is put in order."""
+    if agg.type == "float8" and max(abs(clamp.low), abs(clamp.high)) > Fraction(sys.float_info.max):
+        raise InvalidValue(f"{show.aggregate(agg)} has bounds that double precision does not have", position=position(agg.loc),
+                           hint="Use a narrower range, or percentile_disc.")
+
+
 def _texts(points: Sequence[Fraction], type_: str) -> tuple[str, ...]:
     """As the column's type prints them."""
     if type_ == "float8":
@@ -121,7 +130,7 @@ def _texts(points: Sequence[Fraction], type_: str) -> tuple[str, ...]:
 def _decimal(value: Fraction) -> str:
     """Without an exponent; exact, since grids are powers of ten."""
     with localcontext() as context:
-        context.prec = 100
+        context.prec = value.numerator.bit_length() + value.denominator.bit_length() + 1  # more than there are digits
         text = f"{Decimal(value.numerator) / Decimal(value.denominator):f}"
     if Fraction(text) != value:
         raise ValueError(f"{value} has no decimal form")

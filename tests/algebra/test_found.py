@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import psycopg
 import pytest
 
 from privid.udf import noise
@@ -43,6 +44,10 @@ FOUND = {
               "FROM (VALUES ('A'), ('B')) AS k(key) LEFT JOIN (SELECT plate, date_trunc('second', chunk) AS b, count(*) AS n FROM @n1@ q "
               "GROUP BY 1, 2 HAVING date_trunc('second', chunk) < '2020-01-01 00:00+00') q ON q.plate = k.key",
               frozenset({"keys: listed"}), 1),
+    "a key that is the same everywhere, of listed keys that no chunk has rows of":
+        Query("", ("CASE WHEN range(n, -5, -1) > 0 THEN 1.0 ELSE 1e-10::numeric END",), (Agg("count"),),
+              "FROM (SELECT k.key, extract(second FROM interval '-17 years') AS n FROM (VALUES ('A'), ('B')) AS k(key) LEFT JOIN @n1@ q "
+              "ON q.plate = k.key AND q.chunk < '2020-01-01 00:00+00' GROUP BY k.key) q", frozenset(), 1),
     "an argmax by a column that groups may change":
         Query("", ("k",), (Agg("count"),), "FROM (SELECT plate, max(v) > 5 AS k FROM @n1@ q GROUP BY plate) q", frozenset(), 1, True),
 }
@@ -65,6 +70,22 @@ def test_a_sum_that_is_always_0_is_written_alike_whatever_was_added_up(stand: St
     assert not plan.epsilon
     answers = [noise.answer(plan, rows)[0] for rows in ([], [("A", "0")], [("A", "0.00"), ("B", "0.00000")])]
     assert answers[0] == answers[1] == answers[2]
+
+
+def test_a_quantile_of_numbers_that_double_precision_does_not_have_is_refused_in_words(stand: Stand) -> None:
+    """Once an OverflowError: the points between its bounds are written as its type prints them."""
+    with pytest.raises(psycopg.DataError, match="double precision does not have"):
+        stand.explain("SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY CASE WHEN v > 1 THEN 1e400::numeric ELSE 0 END) FROM n1")
+
+
+@pytest.mark.parametrize("listed", ["SELECT a AS key, upper(a) AS loud FROM (VALUES ('A'), ('B')) v(a)",
+                                    "SELECT upper(a) AS key, a FROM (VALUES ('A'), ('B')) v(a)",
+                                    "SELECT a AS key, 1 FROM (VALUES ('A')) v(a)"])
+def test_a_list_with_a_computed_column_is_refused_in_words(stand: Stand, listed: str) -> None:
+    """Once an internal error: its other columns were those of the list."""
+    with pytest.raises(psycopg.ProgrammingError, match="reads only the public") as caught:
+        stand.explain(f"SELECT k.key, count(q.plate) FROM ({listed}) k LEFT JOIN n1 q ON q.plate = k.key GROUP BY 1")
+    assert caught.value.sqlstate == "PV002"
 
 
 @pytest.mark.parametrize("query", FOUND.values(), ids=FOUND)

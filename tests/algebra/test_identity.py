@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from dataclasses import replace
+from hashlib import sha256
 
 import pytest
 
-from privid.engine.identity import in_order, reuse_key
+from privid.engine.identity import _output, in_order, reuse_key
+from privid.model import Plan
 from tests.algebra.misnomers import MISNOMERS
 from tests.verify.calculus_identity import Identities, sought
 from tests.verify.calculus_stand import Stand
@@ -117,6 +121,27 @@ def identity(stand: Stand, statement: str) -> str:
 def test_the_same_question_in_other_words_is_one_release(stand: Stand, statements: Sequence[str]) -> None:
     first = identity(stand, statements[0])
     assert not [statement for statement in statements if identity(stand, statement) != first]
+
+
+def in_one_piece(plan: Plan) -> str:
+    """The digest as it has been since edition 5, of one text."""
+    groups = [list(key) for key in plan.keys] if plan.argmax is not None else sorted(([*key] for key in plan.keys), key=json.dumps)
+    argmax = None if plan.argmax is None else list(plan.argmax)
+    text = json.dumps([5, plan.canonical, str(plan.epsilon), str(plan.mechanism), argmax, groups,
+                       [_output(output, plan) for output in plan.outputs], [column.as_message() for column in plan.columns]])
+    return sha256(text.encode()).hexdigest()
+
+
+def test_what_is_digested_piece_by_piece_has_the_digest_of_the_whole(stand: Stand) -> None:
+    """Else no answer that was given before would be found again."""
+    for statement in sorted({one for some in (*SAME, *OTHERS) for one in some})[::5]:
+        plan = stand.explain(statement).plan
+        assert reuse_key(plan, []) == in_one_piece(plan)
+    for letter in "\"\\\n\x01é\u20ac\U0001d49c":
+        odd = replace(plan, canonical=f"a{letter * (1 << 16)}b{letter}", keys=((letter, None), (letter * 3, "x")))
+        assert reuse_key(odd, []) == in_one_piece(odd)
+    public = stand.explain("SELECT hour(chunk), min(chunk), max(chunk) FROM n1 GROUP BY 1").plan
+    assert public.outputs[0].public and reuse_key(public, []) == in_one_piece(public)
 
 
 @pytest.mark.parametrize("statements", OTHERS, ids=[one[0] for one in OTHERS])

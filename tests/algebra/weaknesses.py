@@ -247,7 +247,7 @@ WEAKNESSES = [
     Weakness("public extremes", "a condition on a program's output taken for one on chunks",
              _wrap(extremes, "applies", lambda found, agg, release: found or (agg.args and agg.args[0].type == "timestamptz")),
              _query([Agg("min", "chunk")], "FROM @n1@ q WHERE v > 0"), refused=True),
-    Weakness("public extremes", "the last chunk left out", _wrap(extremes, "_moments", lambda found, *_: found[:-1]),
+    Weakness("public extremes", "the last chunk left out", _wrap(extremes, "_moments", lambda found, *_: list(found)[:-1]),
              _query([Agg("max", "chunk")], "FROM @r1@ q", "region")),
     Weakness("public groups", "a condition on a program's output taken for one on chunks",
              _instead(algebra, "_whole", lambda source, scope: isinstance(source.base, Scanned)),

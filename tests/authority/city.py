@@ -6,6 +6,8 @@ Every name has a mark in it, so that whatever somebody sees of the city is found
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +17,7 @@ from psycopg import sql
 from privid.cli.processes import wait_until
 from tests.conftest import LEVELS, RunningStack, write_video
 
-__all__ = ["KINDS", "VIEWERS", "City", "kinds_in"]
+__all__ = ["KINDS", "VIEWERS", "City", "Sitting", "kinds_in"]
 
 #: what a mark names
 KINDS = ("camera", "source", "mask", "region", "program", "file", "table", "question", "owner", "analyst")
@@ -31,6 +33,10 @@ VIEWERS = {
     "owner": "LOGIN IN ROLE privid_owner",
     "monitor": "LOGIN IN ROLE pg_monitor",
     "reader": "LOGIN IN ROLE pg_read_all_data",
+    "writer": "LOGIN IN ROLE pg_write_all_data",
+    "signaller": "LOGIN IN ROLE pg_signal_backend",
+    "maker": "LOGIN CREATEROLE",
+    "replicator": "LOGIN REPLICATION",
 }
 
 
@@ -51,8 +57,9 @@ class City:
         self.roles = {viewer: names.get(viewer, f"looks_{viewer.replace(' ', '_')}") for viewer in VIEWERS}
         for viewer, how in VIEWERS.items():
             stack.run(f"CREATE ROLE {self.roles[viewer]} {how}", user="privid")
+        stack.run("CREATE SCHEMA common; GRANT ALL ON SCHEMA common TO PUBLIC", user="privid")
         source = f"{names['source']}/{names['source']}.mp4"
-        (stack.videos / names["source"]).mkdir()
+        (stack.videos / names["source"]).mkdir(exist_ok=True)
         stack.run("SELECT privid.grant_folder('southernowner', 'southernsource')", user="privid")
         write_video(stack.videos / source, LEVELS[:40])
         with stack.connect(names["owner"]) as owner:
@@ -77,38 +84,80 @@ class City:
 
     def tear_down(self) -> None:
         run = self.stack.run
-        run("DROP SERVER southerncamera CASCADE", user="southernowner")
+        run("DROP SERVER IF EXISTS southerncamera CASCADE", user="privid")
+        run("DROP SCHEMA common CASCADE", user="privid")
         for role in self.roles.values():
             run(f"DELETE FROM privid.executable_store WHERE owner = '{role}'", user="privid")
             run(f"DROP OWNED BY {role} CASCADE; DROP ROLE {role}", user="privid")
 
-    def call(self, viewer: str, statement: sql.Composed) -> tuple[str, set[str]]:
-        """What a role is told, and the tables of ours whose rows about the city it has changed. It is taken back."""
+    @contextmanager
+    def sitting(self, viewer: str) -> Iterator[Sitting]:
+        """What a role does one after the other, each taken back."""
         with self.stack.connect("privid", autocommit=False) as session:
             session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")  # what the engine posts meanwhile is not the role's doing
             session.execute("SET LOCAL statement_timeout = '20s'")
-            before = _state(session)
-            told: list[Any] = []
-            session.add_notice_handler(lambda notice: told.append(notice.message_primary))
-            session.execute("SAVEPOINT asked")
-            session.execute(sql.SQL("SET SESSION AUTHORIZATION {}").format(sql.Identifier(self.roles[viewer])))
-            try:
-                cursor = session.execute(statement)
-                told.append(cursor.fetchall() if cursor.description else [])
-            except psycopg.Error as error:
-                told.append((error.sqlstate, str(error), error.diag.message_detail, error.diag.message_hint))
-                session.execute("ROLLBACK TO asked")
-            session.execute("RESET SESSION AUTHORIZATION")
-            after = _state(session)
+            yield Sitting(session, sql.Identifier(self.roles[viewer]))
             session.rollback()
-        return str(told), {table for table in after if after[table] != before[table]}
 
 
-def _state(session: psycopg.Connection[tuple[Any, ...]]) -> dict[str, str]:
-    """A digest of the rows about the city in each table of the extension's."""
-    tables = session.execute("SELECT relname FROM pg_class WHERE relnamespace = 'privid'::regnamespace AND relkind = 'r'").fetchall()
-    found = {}
-    for table, in tables:
-        digest = sql.SQL("SELECT md5(string_agg(t::text, '|' ORDER BY t::text)) FROM privid.{} t WHERE t::text LIKE '%southern%'")
-        found[table] = str(session.execute(digest.format(sql.Identifier(table))).fetchone())
-    return found
+class Sitting:
+    """A session of the superuser's that is somebody for one statement at a time."""
+
+    def __init__(self, session: psycopg.Connection[tuple[Any, ...]], role: sql.Identifier) -> None:
+        self._session, self._role = session, role
+        tables = session.execute("SELECT relname FROM pg_class WHERE relnamespace = 'privid'::regnamespace AND relkind = 'r'").fetchall()
+        digest = sql.SQL("SELECT {}, (SELECT md5(string_agg(t::text, '|' ORDER BY t::text)) FROM privid.{} t "
+                         "WHERE t::text LIKE '%southern%')")
+        self._digests = sql.SQL(" UNION ALL ").join(digest.format(sql.Literal(name), sql.Identifier(name)) for name, in tables)
+        self._notices: list[str | None] = []
+        session.add_notice_handler(lambda notice: self._notices.append(notice.message_primary))
+        self._before = self.state()
+
+    def state(self) -> dict[str, str]:
+        """A digest of the rows about the city in each table of the extension's, and of what the catalogs say of it."""
+        found = {name: str(digest) for name, digest in self._session.execute(self._digests).fetchall()}
+        return found | dict(self._session.execute(_CATALOGS).fetchall())
+
+    def call(self, statement: sql.Composed) -> tuple[str, set[str], str | None]:
+        """What the role is told, what it has changed of the city, and the SQLSTATE if it was refused. It is taken back."""
+        session, told = self._session, list[Any]()
+        refused: str | None
+        self._notices.clear()
+        session.execute("SAVEPOINT asked")
+        session.execute(sql.SQL("SET SESSION AUTHORIZATION {}").format(self._role))
+        try:
+            cursor = session.execute(statement)
+            told.append(cursor.fetchall() if cursor.description else [])
+            refused = "warned" if any(notice is not None and _IN_VAIN.match(notice) for notice in self._notices) else None
+            session.execute("RESET SESSION AUTHORIZATION")
+            after = self.state()
+        except psycopg.Error as error:
+            told.append((error.sqlstate, str(error), error.diag.message_detail, error.diag.message_hint))
+            refused, after = error.sqlstate or type(error).__name__, self._before
+        session.execute("ROLLBACK TO asked")
+        session.execute("RESET SESSION AUTHORIZATION")
+        session.execute("RELEASE asked")
+        return str(told + self._notices), {table for table in after if after[table] != self._before[table]}, refused
+
+
+#: PostgreSQL's way of not doing what it does not refuse
+_IN_VAIN = re.compile("no privileges |skipping ")
+
+#: objects of the city outside of our own tables
+_CATALOGS = """
+    SELECT 'camera', md5(concat((SELECT string_agg(s::text, '|') FROM pg_foreign_server s WHERE s.srvname = 'southerncamera')))
+    UNION ALL
+    SELECT 'table', md5(concat((SELECT string_agg(concat(c.relname, c.relnamespace, c.relowner, c.relacl, t.ftoptions), '|') FROM pg_class c
+                                JOIN pg_foreign_table t ON t.ftrelid = c.oid WHERE c.relname = 'southerntable')))
+    UNION ALL
+    SELECT 'event trigger', md5(concat((SELECT string_agg(e::text, '|' ORDER BY e.oid) FROM pg_event_trigger e)))
+    UNION ALL
+    SELECT 'function', md5(concat((SELECT string_agg(concat(p.oid, p.proowner, p.proacl, p.prosrc, p.proconfig), '|' ORDER BY p.oid)
+                                   FROM pg_proc p WHERE p.pronamespace = 'privid'::regnamespace)))
+    UNION ALL
+    SELECT 'relation', md5(concat((SELECT string_agg(concat(c.oid, c.relowner, c.relacl), '|' ORDER BY c.oid) FROM pg_class c
+                                   WHERE c.relnamespace = 'privid'::regnamespace)))
+    UNION ALL
+    SELECT 'role', md5(concat((SELECT string_agg(r::text, '|' ORDER BY r.oid) FROM pg_authid r),
+                              (SELECT string_agg(m::text, '|' ORDER BY m::text) FROM pg_auth_members m),
+                              (SELECT string_agg(d::text, '|' ORDER BY d::text) FROM pg_db_role_setting d)))"""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 from psycopg import sql
 
-from .city import KINDS, VIEWERS, City, kinds_in
+from .city import KINDS, VIEWERS, City, Sitting, kinds_in
 
-__all__ = ["Cell", "look"]
+__all__ = ["Cell", "cell", "functions", "look"]
 
 #: values for arguments, by their names: things of the city, so that whoever calls means what is not his
 _NAMED = {
@@ -32,35 +32,50 @@ class Cell:
 
     sees: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
+    done: bool = field(default=False, compare=False)
 
     def __str__(self) -> str:
         parts = [", ".join(self.sees), *(["**changes " + ", ".join(self.changes) + "**"] if self.changes else [])]
         return "; ".join(part for part in parts if part) or "-"
 
+    def attempted(self) -> str:
+        """The same of something that is either done or refused."""
+        return str(replace(self, sees=())).replace("-", "may") if self.done else "-"
+
 
 def look(city: City) -> dict[str, dict[str, Cell]]:
     """By object, by role."""
-    calls = {**_relations(city), **_functions(city)}
-    return {name: {viewer: _cell(city, viewer, several) for viewer in VIEWERS} for name, several in sorted(calls.items())}
+    calls = dict(sorted({**_relations(city), **functions(city)}.items()))
+    found: dict[str, dict[str, Cell]] = {name: {} for name in calls}
+    for viewer in VIEWERS:
+        with city.sitting(viewer) as sitting:
+            for name, several in calls.items():
+                found[name][viewer] = cell(sitting, several)
+    return found
 
 
-def _cell(city: City, viewer: str, calls: list[sql.Composed]) -> Cell:
-    sees, changes = set[str](), set[str]()
+def cell(sitting: Sitting, calls: list[sql.Composed]) -> Cell:
+    sees, changes, done = set[str](), set[str](), False
     for call in calls:
         asked = kinds_in(call.as_string(None))
-        told, changed = city.call(viewer, call)
+        told, changed, refused = sitting.call(call)
         sees |= kinds_in(told) - asked  # who names something knows it already
         changes |= changed
-    return Cell(tuple(kind for kind in KINDS if kind in sees), tuple(sorted(changes)))
+        done = done or refused is None
+    return Cell(tuple(kind for kind in KINDS if kind in sees), tuple(sorted(changes)), done)
 
 
 def _relations(city: City) -> dict[str, list[sql.Composed]]:
-    rows = city.stack.run("SELECT relname FROM pg_class WHERE relnamespace = 'privid'::regnamespace AND relkind IN ('r', 'v', 'S')",
-                          user="privid")
-    return {f"privid.{name}": [sql.SQL("SELECT t::text FROM privid.{} t").format(sql.Identifier(name))] for name, in rows}
+    """Of the extension, and what the standard's catalog says of foreign tables and their servers."""
+    rows = city.stack.run("""
+        SELECT relnamespace::regnamespace::text, relname FROM pg_class
+        WHERE relkind IN ('r', 'v', 'S')
+          AND (relnamespace = 'privid'::regnamespace OR relnamespace = 'information_schema'::regnamespace AND relname LIKE 'foreign\\_%%')
+        """, user="privid")
+    return {f"{schema}.{name}": [sql.SQL("SELECT t::text FROM {} t").format(sql.Identifier(schema, name))] for schema, name in rows}
 
 
-def _functions(city: City) -> dict[str, list[sql.Composed]]:
+def functions(city: City) -> dict[str, list[sql.Composed]]:
     """Every function that somebody but the superuser may call, and that is called by name."""
     rows = city.stack.run("""
         SELECT p.oid::regprocedure::text, p.proname,

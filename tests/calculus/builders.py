@@ -265,5 +265,5 @@ test.__test__ = False  # type: ignore[attr-defined]
 
 
 def request(body: Json, settings: dict[str, str] | None = None) -> Json:
-    return {"role": "ana", "database": "privid", "epsilon": "1", "reuse": True, "query": "SELECT ...", "settings": settings or SETTINGS,
-            "tables": [], "select": body}
+    return {"role": "ana", "login": "ana", "database": "privid", "epsilon": "1", "reuse": True, "query": "SELECT ...",
+            "settings": settings or SETTINGS, "tables": [], "select": body}

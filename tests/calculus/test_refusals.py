@@ -67,6 +67,16 @@ REFUSED: list[tuple[str, Json, type[PrividError], str, int | None, str]] = [
     ("a unit that is not constant", select([count()], where=equal(call("extract(text,timestamptz)", col("plate"), col("chunk"),
                                                                        type_="numeric", loc=31), const("1", "numeric"))), NoRule,
      "extract has no rule for a unit", 31, "once for each unit"),
+    ("a time zone that is not constant", select([count(call("timezone(text,timestamptz)", call(
+        "||(text,text)", const("UTC", "text"), col("plate"), type_="text"), col("chunk"), type_="timestamp", loc=31))]), NoRule,
+     "timezone has no rule for a time zone", 31, "AT TIME ZONE"),
+    ("one that follows from the chunk", select([count(call("date_trunc(text,timestamptz,text)", const("day", "text"), col("chunk"), call(
+        "to_char(timestamptz,text)", col("chunk"), const("MI:SS", "text"), type_="text"), type_="timestamptz", loc=31))]), NoRule,
+     "date_trunc has no rule for a time zone", 31, "AT TIME ZONE"),
+    ("a FROM of many items", {**select([count()]), "from": [scan(0, 1), *[{**values("A", rel=i), "alias": "k"} for i in range(2, 902)]]},
+     NoRule, "FROM of 901 items", None, "subquery"),
+    ("too many time zones", select([count(call("timezone(text,timestamptz)", const(f"UTC{i}", "text"), col("chunk"), type_="timestamp",
+                                               loc=i)) for i in range(51)]), NoRule, "more than 50 time zones", 50, "interval"),
     ("a conversion that is not listed", select([count()], source=subquery(union_all(rows(const("1", "int2", loc=31)), rows(col("speed")),
                                                                                    types=["float8"]))), NoRule, "conversion from int2", 31,
      "the cast that is meant"),

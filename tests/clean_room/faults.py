@@ -6,15 +6,18 @@ Each undoes one thing that the clean room is for. A search that does not find it
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import privid.calculus.twins as twins_module
 import privid.engine.evaluation as evaluation_module
 import privid.engine.evaluator as evaluator_module
 import privid.engine.release as release_module
+import privid.room.inner as inner_module
 import privid.room.room as room_module
 from privid.cli.daemon import Engine
 from privid.cli.layout import Layout
@@ -26,8 +29,12 @@ from privid.engine.judge import Judged
 from privid.errors import SandboxFailed
 from privid.model import Key, Plan
 from privid.udf import noise
+from tests.conftest import REPOSITORY
 
-__all__ = ["FAULTS", "faulty_engine"]
+__all__ = ["FAULTS", "LATE", "faulty_engine"]
+
+#: seconds by which a room is late
+LATE = 4.0
 
 
 def _errors_passed_on() -> None:
@@ -44,9 +51,15 @@ def _errors_passed_on() -> None:
     release_module.Desk._evaluated = passing  # type: ignore[method-assign]
 
 
+def _start_evaluator(fault: str) -> None:
+    """This file, wherever it is started from."""
+    os.environ["PYTHONPATH"] = str(REPOSITORY)
+    evaluation_module.COMMAND[-1:] = ["tests.clean_room.faults", fault]
+
+
 def _deadline_dropped() -> None:
     """An answer leaves as soon as it is computed, and nothing keeps the core until its deadline."""
-    evaluation_module.COMMAND[2:] = ["tests.clean_room.faults", "hasty evaluator"]
+    _start_evaluator("hasty evaluator")
     evaluated = release_module.Desk._evaluated
 
     def at_once(self: release_module.Desk, handle: Handle, judged: Judged, cancel: Cancel) -> tuple[list[Key], bool]:
@@ -68,8 +81,8 @@ def _keys_unsorted() -> None:
     """Rows come in the order in which the inner query gave them, those of groups without rows last."""
     answer = noise.answer
 
-    def unsorted(plan: Plan, rows: Sequence[Sequence[str | None]]) -> tuple[list[list[str | None]], str]:
-        found, notice = answer(plan, rows)
+    def unsorted(plan: Plan, rows: noise.Rows, settled: noise.Rows | None = None) -> tuple[list[list[str | None]], str]:
+        found, notice = answer(plan, rows, settled)
         width = len(plan.keys[0]) if plan.keys else 0
         came = {tuple(row[:width]): place for place, row in enumerate(rows)}
         return sorted(found, key=lambda row: came.get(tuple(row[:width]), len(came))), notice
@@ -82,17 +95,36 @@ def _uniqueness_assumed() -> None:
     room_module._PublicRows.is_unique = lambda self, columns, rows, places: True  # type: ignore[method-assign]
 
 
+def _room_late() -> None:
+    """The room takes some seconds more for everything: longer than any allowance of small tables."""
+    _start_evaluator("late evaluator")
+
+
+def _late_evaluator() -> None:
+    run = inner_module.run
+
+    def late(*arguments: Any) -> list[Key]:
+        time.sleep(LATE)
+        return run(*arguments)
+
+    setattr(evaluator_module, "run", late)  # noqa: B010 (it is not the module's own)
+
+
 FAULTS: Mapping[str, Callable[[], None]] = {
     "errors": _errors_passed_on,
     "deadline": _deadline_dropped,
     "order": _keys_unsorted,
     "uniqueness": _uniqueness_assumed,
+    "late": _room_late,
 }
+
+#: processes that a fault starts in the place of the evaluator
+_EVALUATORS: Mapping[str, Callable[[], None]] = {"hasty evaluator": _hasty_evaluator, "late evaluator": _late_evaluator}
 
 
 @contextlib.contextmanager
-def faulty_engine(layout: Layout, fault: str) -> Iterator[None]:
-    """The stack's engine with this fault, as long as the block lasts; then the right one again."""
+def faulty_engine(layout: Layout, fault: str) -> Iterator[int]:
+    """The stack's engine with this fault, by its number, as long as the block lasts; then the right one again."""
     engine = Engine(layout)
     command = engine.started_as()
     engine.stop()
@@ -101,17 +133,16 @@ def faulty_engine(layout: Layout, fault: str) -> Iterator[None]:
                                    stdout=log, stderr=subprocess.STDOUT)
     try:
         assert wait_until(lambda: process.poll() is not None or engine.answers() is not None, 60) and process.poll() is None
-        yield
+        yield process.pid
     finally:
         process.terminate()
         process.wait(30)
-        engine.start()
+        subprocess.run([command[0], "-m", "privid.cli.main", "up", "--data", str(layout.data)], check=True, stdout=subprocess.DEVNULL)
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "hasty evaluator":
-        del sys.argv[1]
-        _hasty_evaluator()
+    if sys.argv[1] in _EVALUATORS:
+        _EVALUATORS[sys.argv.pop(1)]()
         evaluator_module.main()
     FAULTS[sys.argv[1]]()
     sys.exit(engine_module.main(sys.argv[2:]))

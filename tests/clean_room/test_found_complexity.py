@@ -46,6 +46,68 @@ def test_a_statement_that_doubles_itself_is_too_complex(pair: Pair, statement: s
         connection.execute("EXPLAIN SELECT count(*) FROM t")
 
 
+@pytest.mark.parametrize("kind", ["SELECT", "EXPLAIN SELECT"])
+def test_a_release_has_no_more_columns_than_a_table(pair: Pair, kind: str) -> None:
+    """There were more than numbers of columns, and looking for each of them had no end."""
+    sums = ["num_nulls(" + ", ".join(f"sum(range(v, 0, {i + 1}))" for i in range(j, j + 90)) + ")" for j in range(0, 36_000, 90)]
+    with pair.connect("a") as connection:
+        connection.execute("SET statement_timeout = '20s'")
+        with pytest.raises(psycopg.Error) as caught:
+            connection.execute(f"{kind} {', '.join(sums)} FROM t".encode())
+        assert caught.value.diag.sqlstate == "54001", caught.value
+        assert caught.value.diag.message_hint
+
+
+def test_an_exists_of_many_conditions_is_refused_at_once(pair: Pair) -> None:
+    conditions = " AND ".join(["q.plate = t.plate"] * 20_000)
+    with pair.connect("a") as connection:
+        connection.execute("SET statement_timeout = '10s'")
+        with pytest.raises(psycopg.Error) as caught:
+            connection.execute(f"EXPLAIN SELECT count(*) FROM t WHERE EXISTS (SELECT 1 FROM t q WHERE {conditions})".encode())
+        assert caught.value.diag.sqlstate == "PV002", caught.value
+
+
+def long_inside(levels: int) -> str:
+    query = "SELECT plate || repeat('x', 8000) AS p FROM t"
+    for _ in range(levels):
+        query = f"SELECT nullif(p, p) AS p FROM ({query}) q"
+    return f"EXPLAIN SELECT {', '.join(f'count(nullif(p, {n}::text))' for n in range(10))} FROM ({query}) q"
+
+
+def many_keys() -> str:
+    words = ", ".join(f"'{n:03}{chr(0x1d49c) * 150}'" for n in range(200))
+    return f"EXPLAIN SELECT plate, note, count(*) FROM t WHERE plate IN ({words}) AND note IN ({words}) GROUP BY 1, 2"
+
+
+def large_answer() -> str:
+    """Charged, computed, and then too long for a message."""
+    words = ", ".join(f"'{n:04}'" for n in range(9000))
+    sums = ", ".join(f"sum(range(v, 0, {n}.125))" for n in range(1, 95))
+    return f"SELECT plate, chunk, {sums} FROM t WHERE plate IN ({words}) GROUP BY 1, 2"
+
+
+MUCH = {
+    "eight levels": (long_inside(8), "PV002", "too long"),
+    "fourteen levels": (long_inside(14), "PV002", "too long"),
+    "keys": (many_keys(), "PV002", "32 MiB together"),
+    "an answer": (large_answer(), "22023", "the limit is 64 MB"),
+    "an answer, explained": (f"EXPLAIN {large_answer()}", "22023", "the limit is 64 MB"),
+}
+
+
+@pytest.mark.parametrize("name", MUCH)
+def test_a_short_statement_that_makes_much_of_itself_is_refused_at_once(pair: Pair, name: str) -> None:
+    statement, sqlstate, told = MUCH[name]
+    with pair.connect("a") as connection:
+        connection.execute("SET statement_timeout = '20s'")
+        connection.execute("SET privid.allowance = '1h'")
+        with pytest.raises(psycopg.Error) as caught:
+            connection.execute(statement.encode())
+        assert caught.value.diag.sqlstate == sqlstate, caught.value
+        assert told in (caught.value.diag.message_primary or "") and caught.value.diag.message_hint
+        connection.execute("EXPLAIN SELECT count(*) FROM t")
+
+
 def test_a_few_hundred_levels_are_not_too_complex(pair: Pair) -> None:
     chain = ", ".join(f"c{i} AS (SELECT * FROM {f'c{i - 1}' if i else 't'})" for i in range(50))
     with pair.connect("a") as connection:

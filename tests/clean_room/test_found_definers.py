@@ -19,8 +19,10 @@ CALLER, NOBODY = "whoever calls", "nothing of who asks"
 DECIDED_BY = {
     "read_releases": (CALLER, {"public"}),
     "read_failures": (CALLER, {"public"}),
-    "available": (NOBODY, {"public"}),
-    "exposure": (NOBODY, {"public"}),
+    "read_budget": (CALLER, {"public"}),
+    "read_progress": (CALLER, {"public"}),
+    "available": (CALLER, {"public"}),
+    "exposure": (CALLER, {"public"}),
     "verify_history": (NOBODY, {"public"}),
     "remove": (CALLER, {"privid_analyst", "privid_owner"}),
     "detach": (CALLER, {"privid_analyst", "privid_owner"}),
@@ -31,12 +33,18 @@ DECIDED_BY = {
     "write_history": (NOBODY, {"privid_engine"}),
     "reconcile_cameras": (NOBODY, {"privid_engine"}),
     "carry_masks": (NOBODY, set()),
-    "note_share": (CALLER, set()),
     "note_definitions": (CALLER, set()),
+    "note_unseen": (CALLER, set()),
+    "note_drops": (CALLER, set()),
+    "grant_budget": (CALLER, {"privid_owner"}),
+    "revoke_budget": (CALLER, {"privid_owner"}),
+    "upload": (CALLER, {"privid_analyst", "privid_owner"}),
+    "attach": (CALLER, {"privid_analyst", "privid_owner"}),
+    "read_executables": (CALLER, {"privid_analyst", "privid_owner"}),
+    "read_attachments": (CALLER, {"privid_analyst", "privid_owner"}),
     "set_quota": (CALLER, set()),
     "reset_quota": (CALLER, set()),
     "read_quotas": (CALLER, {"public"}),
-    "check_uploads": (CALLER, set()),
     "check_tables": (CALLER, set()),
     "grant_folder": (CALLER, set()),
     "revoke_folder": (CALLER, set()),
@@ -125,7 +133,7 @@ def test_code_of_another_hides_nothing_from_history_though_a_superuser_calls_it(
                    DROP SERVER hidden;
                  END $$""", user=MALLORY)
     stack.run("SELECT mallory.hide()", user="privid")
-    assert stack.run("SELECT who, event FROM privid.history WHERE camera = 'hidden' AND chain = 'owners' ORDER BY id", user=MALLORY) == [
+    assert stack.run("SELECT who, event FROM privid.history WHERE camera = 'hidden' AND chain <> 'engine' ORDER BY id", user=MALLORY) == [
         (MALLORY, "created"), (MALLORY, "share granted"), (MALLORY, "dropped")]
 
 

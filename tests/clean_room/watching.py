@@ -43,8 +43,8 @@ LEFT_OUT = {
     "gen_random_uuid": "chance",
     "random": "chance",
     # what the analyst has uploaded himself, which is what differs between the sides
-    "executable_store": "the program",
     "executables": "the program",
+    "read_executables": "the program",
     # they cannot be called by a statement
     "plpgsql_call_handler": "called by PostgreSQL alone",
     # they read the files of the time zones of the machine, 1,200 of them, which takes a second

@@ -25,8 +25,9 @@ UID = 64_000
 
 #: where processes have things of their own; what else they have open is the system's (libraries, devices)
 _OURS = ("/dev/shm", "/run", "/var/run", "/tmp", "/var/tmp", "/var/lib/privid")
-#: what is no stack's: the runtimes that all engines share hold public packages, and the first two belong to the machine
-_SHARED = ("/var/lib/privid/runtime", "/run/systemd", "/run/resolvconf")
+#: what is no stack's: the runtimes that all engines share hold public packages, confined processes have nothing but an empty directory, and
+#: the others belong to the machine
+_SHARED = ("/var/lib/privid/runtime", "/run/privid/empty", "/run/systemd", "/run/resolvconf")
 
 _TRY = """
 import fcntl, json, os, socket, stat, sys

@@ -181,8 +181,11 @@ def test_what_is_wrong_is_told_with_what_to_do(machine: Machine) -> None:
     told = refused("budget", "street", env={**ANA, "PGDATABASE": "bare"})
     assert 'relation "privid.cameras" does not exist' in told and "right database" in told
     told = refused(*engine, "--dsn", "dbname=bare", env=ANA)
+    assert "the server was reached over TCP" in told and "--peer" in told and "--socket" in told
+    recognized = (*engine, "--peer", "postgres", "--socket", "/srv/engine.sock")
+    told = refused(*recognized, "--dsn", "dbname=bare", env=ANA)
     assert 'extension "privid" is missing in database "bare"' in told
-    told = refused(*engine, env=ANA)
+    told = refused(*recognized, env=ANA)
     assert 'role "ana" cannot act as the engine' in told
     told = refused("uninstall")
     assert 'server in "/var/lib/postgresql/15/main" uses the library; the extension is in cameras' \

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import socket
 import stat
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 
+from privid.cli import servers
+from privid.cli.daemon import Engine
+from privid.cli.engine import _prepare
+from privid.cli.layout import Account, Layout
 from privid.cli.processes import inside
+from privid.cli.servers import Server
+from privid.cli.terminal import CommandFailed
+from privid.closed import check_path
 from privid.engine.server import listen
+from privid.errors import PrividError
+from privid.postgres_build import PostgresBuild
 from tests.conftest import RunningStack, run_privid, write_video
 
 from .stranger import UID, belongings, family, segments, tried
@@ -55,6 +66,41 @@ def got_to(stack: RunningStack) -> list[list[str]]:
 def test_another_user_reads_locks_lists_and_reaches_nothing_of_a_stack(mine: RunningStack) -> None:
     mine.up()
     assert got_to(mine) == []
+
+
+def _listening(pids: set[int]) -> set[str]:
+    """Addresses on which processes listen, as the kernel writes them, with the port."""
+    sockets = {}
+    for table in ("tcp", "tcp6", "udp", "udp6"):
+        for line in Path("/proc/net", table).read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" or table.startswith("udp"):
+                sockets[f"socket:[{fields[9]}]"] = fields[1]
+    held = set()
+    for pid in pids:
+        for file in Path(f"/proc/{pid}/fd").glob("*"):
+            with contextlib.suppress(OSError):
+                held.add(str(file.readlink()))
+    return {sockets[name] for name in held & sockets.keys()}
+
+
+def test_nothing_of_a_stack_listens_on_an_address(mine: RunningStack) -> None:
+    mine.up()
+    engine, remembered = mine.engine_pid(), (mine.layout.state / "stack.json").read_text()
+    assert engine is not None
+    with socket.create_server(("127.0.0.1", 0)) as own:
+        port = own.getsockname()[1]
+        assert _listening({os.getpid()}) >= {f"0100007F:{port:04X}"}  # one that does is found
+    assert _listening({*family(mine.layout, engine)}) == set()
+    try:
+        run_privid("up", "--data", mine.data, "--port", str(port))
+        assert _listening({*family(mine.layout, mine.engine_pid() or 0)}) == {f"0100007F:{port:04X}"}  # 127.0.0.1
+        with pytest.raises(psycopg.OperationalError, match="password"):
+            psycopg.connect(host="127.0.0.1", port=port, dbname="privid", user="owner", connect_timeout=10)
+    finally:
+        run_privid("down", "--data", mine.data)
+        (mine.layout.state / "stack.json").write_text(remembered)
+        mine.up()
 
 
 def test_a_stack_whose_directories_were_open_is_closed_by_up(mine: RunningStack) -> None:
@@ -145,6 +191,74 @@ def test_a_link_of_somebody_else_is_not_followed_to_a_stack(theirs: Path, reacha
     assert list(goal.iterdir()) == []
 
 
+def test_videos_below_a_directory_of_somebody_else_are_refused(theirs: Path, reachable_directory: Path) -> None:
+    """They could put a link to anybody's videos in their place, which the engine, as root, would read."""
+    videos, data = theirs / "videos", reachable_directory / "with-videos"
+    videos.mkdir()
+    assert f'"{theirs}" belongs to user {UID}' in refusal(data, "--videos", str(videos))
+    link = reachable_directory / "led"
+    link.symlink_to(videos)
+    assert f'"{theirs}" belongs to user {UID}' in refusal(data, "--videos", str(link))
+    with pytest.raises(CommandFailed, match=f'"{theirs}" belongs to user {UID}'):
+        _prepare(reachable_directory / "own", videos, reachable_directory / "s", Account.of(os.geteuid()))
+    assert not (reachable_directory / "own").exists()
+    os.chown(theirs, 0, 0)
+    theirs.chmod(0o1777)
+    os.chown(videos, UID, UID)
+    assert f'"{videos}" belongs to user {UID}' in refusal(data, "--videos", str(videos))  # who can move it away
+    theirs.chmod(0o755)
+    check_path(videos, place=True)  # what lies in it is theirs, but not where it is
+    with pytest.raises(PrividError, match="belongs to"):
+        check_path(videos)
+    os.chown(theirs, UID, UID)
+
+
+def test_doctor_finds_videos_that_somebody_else_could_exchange(mine: RunningStack, theirs: Path) -> None:
+    remembered = mine.layout.state / "stack.json"
+    before = remembered.read_text()
+    (theirs / "videos").mkdir()
+    mine.layout.remember(videos=str(theirs / "videos"))
+    try:
+        done = run_privid("doctor", "--data", mine.data, check=False)
+    finally:
+        remembered.write_text(before)
+    lines = done.stdout.splitlines()
+    at = next((i for i, line in enumerate(lines) if line.startswith("FAIL") and f'"{theirs}" belongs to user {UID}' in line), None)
+    assert done.returncode == 1 and at is not None and "--videos" in lines[at + 1], done.stdout
+
+
+def test_down_removes_nothing_that_is_not_a_socket_of_the_stack(reachable_directory: Path) -> None:
+    layout = Layout(reachable_directory / "stopped")
+    layout.state.mkdir(parents=True)
+    layout.run.mkdir()
+    layout.engine_socket.write_text("precious")
+    Engine(layout).stop()
+    assert layout.engine_socket.read_text() == "precious"
+    (reachable_directory / "other-run").mkdir()
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(reachable_directory / "other-run" / "engine.sock"))
+    layout.engine_socket.unlink()
+    layout.run.rmdir()
+    layout.run.symlink_to(reachable_directory / "other-run")
+    Engine(layout).stop()
+    assert (reachable_directory / "other-run" / "engine.sock").is_socket()
+    layout.run.unlink()
+    (reachable_directory / "other-run").rename(layout.run)
+    Engine(layout).stop()
+    assert not layout.engine_socket.exists()
+
+
+def test_a_link_that_was_looked_up_and_is_gone_leads_no_stack_to_somebody_else(theirs: Path, reachable_directory: Path) -> None:
+    """What is written to is where the path led when it was looked up, and so that is what is checked, too."""
+    link = reachable_directory / "fleeting"
+    link.symlink_to(theirs / "stack")
+    layout = Layout(link)
+    link.unlink()
+    with pytest.raises(PrividError, match=f"belongs to user {UID}"):
+        layout.create(None)
+    assert list(theirs.iterdir()) == []
+
+
 def test_a_link_where_a_stack_has_its_own_is_not_followed(mine: RunningStack, reachable_directory: Path) -> None:
     run_privid("down", "--data", mine.data)
     elsewhere = reachable_directory / "elsewhere"
@@ -175,6 +289,59 @@ def test_a_socket_that_postgresql_exchanges_for_a_link_gives_no_file_away(tmp_pa
     with pytest.raises(OSError, match="is not the socket that was made there"):
         listen(held, UID)
     assert precious.stat().st_uid == 0
+
+
+def test_a_name_that_would_act_on_a_terminal_is_written_out(mine: RunningStack) -> None:
+    mine.up()
+    write_video(mine.videos / "acting.mp4", [11] * 100)
+    mine.camera("cam\x1b]0;mine\x07", "acting.mp4", rho="1s")
+    told = run_privid("budget", "--data", mine.data, "cam\x1b]0;mine\x07").stdout
+    assert "camera cam\\x1b]0;mine\\x07: epsilon" in told and "\x1b" not in told
+    refused = run_privid("budget", "--data", mine.data, "no\x1b[2J", check=False).stderr
+    assert "no\\x1b[2J" in refused and "\x1b" not in refused
+
+
+@pytest.fixture
+def make_server(reachable_directory: Path, unique: Callable[[str], str]) -> Callable[..., Server]:
+    """What looks like a server, with a psql of the test's."""
+    def make(psql: str, uid: int, port: str = "1") -> Server:
+        folder = reachable_directory / unique(f"bin{len(list(reachable_directory.iterdir()))}")
+        folder.mkdir()
+        (folder / "psql").write_text(f"#!/bin/sh\n{psql}\n")
+        (folder / "psql").chmod(0o755)
+        return Server(PostgresBuild("15", folder, folder, folder), 1, Account(uid, uid, ()), folder, port, str(folder))
+
+    return make
+
+
+def test_a_server_is_asked_without_our_terminal(make_server: Callable[..., Server], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose user its client runs as could take the client over, and type into a terminal that it has."""
+    monkeypatch.setattr(servers, "_installed", lambda: UID)
+    server = make_server("read -r pid rest < /proc/self/stat\nset -- $rest\necho \"$4 $$ $(id -u)\"", UID)
+    (told,) = server._ask("postgres", "SELECT 1", time.monotonic() + 10) or [""]
+    session, shell, uid = told.split()
+    assert session == shell != str(os.getsid(0)) and uid == str(UID)
+
+
+def test_a_server_of_somebody_else_is_not_asked(make_server: Callable[..., Server], reachable_directory: Path) -> None:
+    """Root would start a process as whoever runs what looks like one."""
+    asked = reachable_directory / "asked"
+    asked.mkdir(mode=0o777)
+    asked.chmod(0o777)
+    assert make_server(f"touch {asked}/$$; echo privid", UID).databases_with("privid") is None
+    assert list(asked.iterdir()) == []
+    assert make_server(f"touch {asked}/$$; echo privid", 0).databases_with("privid") == ["privid"]
+    assert list(asked.iterdir())
+
+
+def test_what_a_server_says_is_bounded_in_length_and_in_time(make_server: Callable[..., Server], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(servers, "_PATIENCE", 2.0)
+    began = time.monotonic()
+    for psql in ("yes", "sleep 60", "exec >&-; sleep 60", "echo a; sleep 1", "echo x; exit 3"):
+        assert make_server("case $PGDATABASE in postgres) seq 100;; *) echo a; sleep 1;; esac" if psql == "echo a; sleep 1" else psql,
+                           0).databases_with("privid") is None, psql
+    assert time.monotonic() - began < 15
+    assert make_server("echo privid", 0, "54\x0032").databases_with("privid") is None
 
 
 def test_an_up_that_waits_for_another_says_so_in_the_end(mine: RunningStack, monkeypatch: pytest.MonkeyPatch) -> None:

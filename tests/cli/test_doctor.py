@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
+from privid.cli import doctor
+from privid.cli.stack import Stack
 from tests.conftest import RunningStack, run_privid
 
 
@@ -41,3 +45,18 @@ def test_a_stopped_piece_is_told_with_its_remedy(stack: RunningStack) -> None:
         assert "CAUTION  engine: not running\n         remedy: Start it with privid up." in told
     finally:
         stack.up()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has users to give")
+def test_accounts_among_the_numbers_of_lanes_and_rooms_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def told(taken: dict[int, str]) -> doctor.Finding:
+        monkeypatch.setattr(doctor, "holder", taken.get)
+        (finding,) = doctor._numbers(Stack(tmp_path))
+        return finding
+
+    assert told({}).level == "PASS"
+    for number in (64100, 65099, 65200, 65399):
+        found = told({number: "account mallory"})
+        assert found.level == "CAUTION" and f"{number} is of account mallory" in found.detail and "docs/sandbox.md" in (found.remedy or "")
+    assert "lanes share" in told({64099: "group staff"}).detail and told({64098: "x", 65100: "x", 65199: "x", 65400: "x"}).level == "PASS"
+    assert "and 7 more" in told(dict.fromkeys(range(64100, 64110), "account a")).detail

@@ -9,7 +9,8 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[2]
 DOCS = REPOSITORY / "docs"
 #: every page that people read
-PAGES = [REPOSITORY / "README.md", REPOSITORY / "CHANGELOG.md", *sorted(DOCS.glob("*.md")), *sorted((REPOSITORY / "bench").glob("*.md"))]
+PAGES = [*(REPOSITORY / f"{name}.md" for name in ("README", "SECURITY", "CHANGELOG")), *sorted(DOCS.glob("*.md")),
+         *sorted((REPOSITORY / "bench").glob("*.md"))]
 
 
 def page(name: str) -> str:

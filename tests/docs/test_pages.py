@@ -77,8 +77,8 @@ def test_pages_speak_of_the_product_and_not_of_anybodys_machine(path: Path) -> N
 
 
 def test_every_page_can_be_reached_from_the_readme() -> None:
-    linked = set(re.findall(r"\((docs/\w+\.md|bench/README\.md)\)", (REPOSITORY / "README.md").read_text()))
-    assert {f"docs/{p.name}" for p in DOCS.glob("*.md")} <= linked
+    linked = set(re.findall(r"\((docs/\w+\.md|bench/README\.md|SECURITY\.md)\)", (REPOSITORY / "README.md").read_text()))
+    assert {"SECURITY.md", *(f"docs/{p.name}" for p in DOCS.glob("*.md"))} <= linked
 
 
 def test_the_changelog_begins_with_this_version_and_says_of_each_change_what_kind_it_is() -> None:

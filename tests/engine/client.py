@@ -132,10 +132,22 @@ class EngineProcess:
             assert self.process.poll() is None and time.monotonic() < deadline, self.log_file.read_text()
             time.sleep(0.05)
 
+    def scratch(self) -> Path:
+        """Its place in memory, as it sees it itself: nobody else does."""
+        assert self.process is not None
+        return Path(f"/proc/{self.process.pid}/root{self._noted()}")
+
+    def place(self) -> Path:
+        """What everybody sees of that."""
+        return Path("/dev/shm") / Path(self._noted()).relative_to("/dev/shm").parts[0]
+
+    def _noted(self) -> str:
+        return (self.data / "engine.scratch").read_text().strip()
+
     def stop(self, number: int = signal.SIGTERM) -> int:
         assert self.process is not None
         self.process.send_signal(number)
-        return self.process.wait(30)
+        return self.process.wait(90)
 
     def log(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.log_file.read_text().splitlines()]

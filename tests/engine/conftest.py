@@ -73,7 +73,8 @@ class House:
     def asked_by(self, role: str, *tables: dict[str, Any]) -> dict[str, Any]:
         """Who asks, and reads these tables."""
         oid = self.database.rows("SELECT oid::int8 FROM pg_roles WHERE rolname = %s", role)[0][0]
-        return {"role": role, "role_oid": oid, "readers": [{"role": oid, "server": table["server"]["oid"]} for table in tables]}
+        return {"role": role, "role_oid": oid, "login": role,
+                "readers": [{"role": oid, "server": table["server"]["oid"]} for table in tables]}
 
     def table(self, source: str, executable: str = "brightness", columns: list[dict[str, Any]] | None = None,
               server: dict[str, str] | None = None, **options: str) -> dict[str, Any]:

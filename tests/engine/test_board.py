@@ -5,17 +5,21 @@ from __future__ import annotations
 import io
 import threading
 import time
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from privid.cli.processes import wait_until
 from privid.engine.board import Board
+from privid.engine.effort import Effort
 from privid.engine.jobs import Job, Margins, Slot, State
 from privid.engine.kept import Cell, Cells
 from privid.engine.log import Log
 from privid.engine.timetable import NANO, Place
+from privid.model import Grid
 from privid.sandbox.executable import Kind
 from privid.sandbox.program import Program
 from tests.calculus import builders
@@ -31,7 +35,7 @@ class Scene:
                            lambda lane, slot: defers and slot.job.ident in self.importing)
 
     def job(self, name: str, slots: int, pitch: float) -> list[Slot]:
-        job = Job(name, builders.table(), Program(Path(name), Kind.MODULE), Path(name), Cells(0, (), 1, 0))
+        job = Job(name, builders.table(), Program(Path(name), Kind.MODULE), Path(name), Cells(0, (), 1, 0), started=0)
         todo = [Slot(f"{name} {n}".encode(), n, 0, Place(0, 0, 1), Cell(0, 0), job, {job}, State.READY) for n in range(slots)]
         with self.board.lock:
             self.board.reserve(job, todo, int(pitch * NANO), time.monotonic_ns() + NANO // 20)
@@ -49,6 +53,14 @@ class Scene:
             self.board.running[0].remove(found[0])
             self.board.close(found[0], State.DONE)
         return found[0].key.decode()
+
+    def give_up(self, slots: list[Slot], *, move_up: bool = False) -> None:
+        with self.board.lock:
+            self.board.give_up(slots)
+            for slot in slots:
+                self.board.close(slot, State.CANCELLED)
+            if move_up:
+                self.board.move_up()
 
     def end(self) -> None:
         with self.board.lock:
@@ -132,8 +144,7 @@ def test_slots_that_were_given_up_are_in_nobodys_way() -> None:
     given_up, others = scene.job("gone", 3, 0.1), scene.job("other", 1, 0.1)
     for slot in (*given_up, *others):
         slot.job.reading = 60 * NANO
-    with scene.board.lock:
-        scene.board.give_up(given_up)
+    scene.give_up(given_up)
     assert scene.board.unread.read_by(others) <= others[0].place.end + 60 * NANO
     assert scene.board.unread.read_by(given_up) == 0
 
@@ -160,9 +171,86 @@ def test_only_what_has_ended_meanwhile_is_looked_up_again() -> None:
     board = scene.board
     before, keys = board.finished, {slot.key for slot in slots[:2]}
     assert board.ended_since(before, keys) == []
+    scene.give_up([slots[2]])
     with board.lock:
-        board.give_up([slots[2]])
         assert board.ended_since(before, keys) == []
-        board.give_up([slots[0]])
+    scene.give_up([slots[0]])
+    with board.lock:
         assert board.ended_since(before, keys) == [slots[0].key]
         assert board.ended_since(before - 10_000, keys) in ([slots[0].key, slots[1].key], [slots[1].key, slots[0].key])
+
+
+def test_a_job_of_one_chunk_waits_for_the_slot_under_way_and_one_of_each_other_job() -> None:
+    scene = Scene()
+    scene.importing.clear()
+    pitches = [0.1, 0.25, 0.1, 0.4]
+    for number, pitch in enumerate(pitches):
+        scene.job(f"long {number}", 50, pitch)
+    (short,) = scene.job("short", 1, 0.1)
+    assert short.place.begin - short.job.earliest <= (max(pitches) + sum(pitches)) * NANO
+    scene.end()
+
+
+def test_after_a_cancel_slots_of_others_come_earlier_in_their_order_and_none_before_its_frames_can_be_there() -> None:
+    scene = Scene()
+    scene.importing.clear()
+    gone, slots = scene.job("gone", 50, 1.0), [*scene.job("one", 5, 0.1), *scene.job("other", 5, 0.3)]
+    for slot in slots:
+        slot.job.head = NANO // 2
+    before = {slot: slot.place.begin for slot in slots}
+    order = sorted(slots, key=lambda slot: slot.place.begin)
+    scene.give_up(gone[1:], move_up=True)
+    assert sorted(slots, key=lambda slot: slot.place.begin) == order
+    assert all(slot.place.begin <= before[slot] for slot in slots) and order[-1].place.begin < before[order[-1]] - NANO
+    assert order[0].place.begin >= time.monotonic_ns() + NANO // 2 - NANO // 10
+    assert scene.board.timetable.free_at[0] == max(slot.place.end for slot in [gone[0], *slots])
+    waiting = sorted((slot.place.begin, slot.place.end) for slot in [gone[0], *slots])
+    assert all(one[1] <= other[0] for one, other in pairwise(waiting))
+    scene.end()
+
+
+@given(st.lists(st.tuples(st.integers(1, 400), st.integers(1, 3)), min_size=1, max_size=12), st.integers(1, 3), st.integers(0, 40),
+       st.integers(0, 30), st.data())
+def test_no_slot_begins_before_its_frames_are_there_however_long_decoding_takes(
+        steps: list[tuple[int, int]], lanes: int, cutting: int, spare: int, data: st.DataObject) -> None:
+    """Each as long as it may, its decoder at some other when slots are moved up: else a slot waits for a picture, and tells of it."""
+    effort = Effort(Grid(0, 10_000, 10, 10), 100, cutting, 7)
+    board = Board(lanes, lambda lane, slot: False, lambda lane, slot: Margins(0, 0), Log(io.StringIO()))
+    chunks = [chunk for step, views in zip(accumulate(step for step, _ in steps), (views for _, views in steps), strict=True)
+              for chunk in [step] * views]
+
+    planned: dict[Slot, int] = {}  # until then they waited in any case
+
+    def reserve(name: str, head: int) -> list[Slot]:
+        job = Job(name, builders.table(), Program(Path(name), Kind.MODULE), Path(name), Cells(0, (), 1, 0), effort=effort, head=head)
+        slots = [Slot(f"{name} {n}".encode(), chunk, 0, Place(0, 0, 1), Cell(0, 0), job, {job}) for n, chunk in enumerate(chunks)]
+        board.reserve(job, slots, lanes * (100 + cutting) + spare, time.monotonic_ns() + head)
+        return slots
+
+    def all_wait_long_enough(slots: list[Slot], since: int) -> None:
+        there = since + slots[0].job.head
+        for before, slot in zip([None, *slots], slots, strict=False):
+            there += 0 if before is None else effort.after(before.chunk, slot.chunk)
+            assert slot.place.begin >= min(there, planned.setdefault(slot, there))
+
+    with board.lock:
+        since = time.monotonic_ns()
+        gone, slots = reserve("gone", 0), reserve("stays", 5_000)
+        all_wait_long_enough(slots, since)
+        left = sorted(data.draw(st.sets(st.sampled_from(range(len(slots))), min_size=1)))
+        since = time.monotonic_ns()
+        board.give_up([*gone, *(slot for n, slot in enumerate(slots) if n not in left)])
+        board.move_up()
+        all_wait_long_enough([slots[n] for n in left], since + effort.most)
+
+
+def test_what_runs_keeps_its_time_after_a_cancel() -> None:
+    scene = Scene()
+    scene.importing.clear()
+    gone = scene.job("gone", 3, 1.0)
+    others = scene.job("other", 3, 0.1)
+    taken = scene.board.next(0)
+    assert taken is gone[0]
+    scene.give_up(gone, move_up=True)
+    assert min(slot.place.begin for slot in others) >= gone[0].place.end
+    scene.end()

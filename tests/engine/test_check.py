@@ -38,3 +38,15 @@ def test_an_executable_may_be_uploaded_later(house: House) -> None:
     with house.engine.connect() as client:
         _, answer = client.ask("K", {"kind": "table", "table": house.table(house.video([0] * 40), "later")})
     assert len(answer["notices"]) == 1
+
+
+def test_the_check_of_a_table_registers_no_policy_that_its_session_has_not_heard_was_changed(house: House) -> None:
+    source = house.video([0] * 40)
+    table = house.table(source, server={"epsilon": "1"})
+    epsilon = "SELECT epsilon FROM privid.footage WHERE camera = %s"
+    with house.engine.connect() as client:
+        client.ask("K", {"kind": "table", "table": table})
+        assert house.database.rows(epsilon, table["server"]["name"]) == [(1,)]
+        stale = {**table["server"], "options": {**table["server"]["options"], "epsilon": "5"}}
+        assert client.ask("K", {"kind": "table", "table": {**table, "server": stale}}) == ("k", {"notices": []})
+    assert house.database.rows(epsilon, table["server"]["name"]) == [(1,)]

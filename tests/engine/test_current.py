@@ -31,7 +31,8 @@ def other_server(request: dict[str, Any], **changes: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", ["X", "R"])
-@pytest.mark.parametrize("policy", [{"rho": "0s"}, {"k": "0"}, {"epsilon": "1000"}, {"source": "other.mp4"}, {"warm": "on"}])
+@pytest.mark.parametrize("policy", [{"rho": "0s"}, {"k": "0"}, {"epsilon": "1000"}, {"source": "other.mp4"}, {"warm": "on"},
+                                    {"visibility": "own"}])
 def test_a_policy_that_is_not_the_cameras_is_refused(house: House, kind: str, policy: dict[str, str]) -> None:
     request = house.request(house.table(house.video(LEVELS), server={"rho": "1s"}))
     options = request["tables"][0]["server"]["options"]

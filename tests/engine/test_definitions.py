@@ -10,7 +10,8 @@ from typing import Any, cast
 import pytest
 
 from privid.engine.definitions import Sources, make_camera, make_table
-from privid.engine.judge import Judge
+from privid.engine.judge import Judge, settings_of
+from privid.engine.wire import Malformed
 from privid.errors import ExecutableInvalid, InvalidValue, PrividError
 from privid.model import Executable, Footage, Mask, Region, Regions, VideoFile
 from privid.room.room import Room
@@ -57,10 +58,18 @@ def test_all_tables_of_a_request_see_a_video_at_one_moment() -> None:
         return Footage((VideoFile(source, "aa", 0, next(frames)),), Fraction(10), 64, 48)
 
     judge = Judge(Sources(growing, make_grid, find_executable), cast(Room, None))
-    request = {"tables": [TABLE, changed(TABLE, chunk="2s")]}
+    request = {"role": "ana", "tables": [TABLE, changed(TABLE, chunk="2s")]}
     first, second = judge.tables(request)
     assert first.camera == second.camera
     assert judge.tables(request)[0].camera != first.camera, "the next request looks again"
+
+
+@pytest.mark.parametrize("other", [{"DateStyle": "German, DMY"}, {"IntervalStyle": "sql_standard"}, {"DateStyle": None}])
+def test_values_in_another_form_than_rules_rely_on_are_no_request(other: dict[str, str | None]) -> None:
+    usual = {"TimeZone": "UTC", "DateStyle": "ISO, MDY", "IntervalStyle": "postgres"}
+    assert settings_of({"settings": usual}) == usual
+    with pytest.raises(Malformed):
+        settings_of({"settings": {name: value for name, value in (usual | other).items() if value is not None}})
 
 
 def test_a_definition_becomes_a_camera_and_a_table() -> None:
@@ -89,7 +98,8 @@ def test_a_missing_table_option_is_named(option: str) -> None:
 
 @pytest.mark.parametrize(("option", "value"), [
     ("starts", "yesterday"), ("rho", "-1s"), ("rho", "x"), ("k", "-1"), ("k", "1.5"), ("epsilon", "0"), ("epsilon", "-1"),
-    ("epsilon", "NaN"), ("quantum", "0s"), ("quantum", "11s"), ("fps", "0"), ("fps", "-25"), ("fps", "1e9")])
+    ("epsilon", "NaN"), ("quantum", "0s"), ("quantum", "11s"), ("fps", "0"), ("fps", "-25"), ("fps", "1e9"),
+    ("visibility", "none"), ("visibility", "OWN")])
 def test_a_server_option_out_of_bounds_is_named(option: str, value: str) -> None:
     with pytest.raises(InvalidValue, match=option):
         make_camera(changed(SERVER, **{option: value}), SOURCES)

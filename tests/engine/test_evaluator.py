@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from io import StringIO
 from pathlib import Path
@@ -86,6 +87,23 @@ def test_rows_are_handed_over_when_the_time_is_over_whatever_the_query_does(
         assert (done.rows == [("7",)]) is right and (done.failure is None) is right, done
     assert min(late) >= 0, "it can be seen when the query ended"
     assert min(late) < 50_000_000
+
+
+def test_what_no_row_decides_takes_none_of_the_time(evaluations: Evaluations) -> None:
+    """Objects, public rows and the plan: their bound, however wrong, could otherwise leave just too little for rows of an event."""
+    slow = [f"SELECT room.spin({time.monotonic_ns() + 2 * ALLOWANCE})"]
+    one = evaluations.submit(lambda ident: replace(task(busy(0), ident), statements=slow))
+    begun = one.wait_begun(Cancel())
+    assert one.result(begun).rows == [("",)]
+
+
+def test_what_is_public_is_handed_over_when_it_is_there_and_frees_its_lane(evaluations: Evaluations) -> None:
+    begun = time.monotonic()
+    for query, right in (("SELECT 7", True), ("SELECT 1 / 0", False)) * 4:
+        one = evaluations.submit(lambda ident, query=query: replace(task(query, ident, allowance=10 * NANO), public=True))  # type: ignore[misc]
+        done = one.result(one.wait_begun(Cancel()))
+        assert (done.rows == [("7",)]) is right, done
+    assert time.monotonic() - begun < 10  # eight of them, each of which may take as long
 
 
 def test_what_could_lack_disk_is_not_tried_and_that_is_said_when_it_begins(

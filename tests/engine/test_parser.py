@@ -19,6 +19,7 @@ from privid.engine.parser import Task
 from privid.engine.parsing import Parsing
 from privid.engine.rows import decode_columns
 from privid.model import Column
+from privid.room.priority import QUICK, priority_of
 from privid.sandbox.confine import environment
 from privid.sandbox.printed import Printed
 
@@ -92,6 +93,17 @@ def test_without_it_an_output_reaches_what_is_of_another(monkeypatch: pytest.Mon
     assert thing in reached(monkeypatch, targets, [one for one in LAYERS if one != layer])
 
 
+def test_it_comes_before_sessions_that_compute() -> None:
+    """Its parent is gone where it has pids of its own; it is known by its user."""
+    parser = Parsing()
+    try:
+        assert parser._user is not None
+        own = [int(process.name) for process in Path("/proc").glob("[0-9]*") if process.stat().st_uid == parser._user.uid]
+        assert own and {priority_of(pid) for pid in own} == {QUICK}
+    finally:
+        parser.close()
+
+
 def test_a_parser_that_says_nothing_is_ended_and_the_next_output_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     hangs = "from privid.engine import parser; import time; real = parser.answer; " \
             "parser.answer = lambda *given: time.sleep(60) if given[3] == 3 else real(*given); parser.main()"
@@ -122,15 +134,15 @@ def test_what_is_no_block_is_taken_for_nothing(monkeypatch: pytest.MonkeyPatch, 
 
 def test_the_examiner_of_uploads_has_given_up_the_same() -> None:
     """Looked at from outside while it waits for a text."""
-    process = subprocess.Popen([sys.executable, "-P", "-m", "privid.sandbox.examiner"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                               cwd="/", env=environment())
+    process = subprocess.Popen([sys.executable, "-P", "-m", "privid.sandbox.examiner", "64001"], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, cwd="/", env=environment())
     try:
         status, deadline = Path(f"/proc/{process.pid}/status"), time.monotonic() + 20
         while "Seccomp:\t2" not in status.read_text() and time.monotonic() < deadline:
             time.sleep(0.02)
         found = dict(line.split(":\t", 1) for line in status.read_text().splitlines() if ":\t" in line)
         assert (found["Seccomp"], found["NoNewPrivs"], found["CapEff"].strip("0"), found["Groups"].strip()) == ("2", "1", "", "")
-        assert set(found["Uid"].split()) == {"65534"}
+        assert set(found["Uid"].split()) == {"64001"}
         assert list(Path(f"/proc/{process.pid}/root").iterdir()) == []
         assert Path(f"/proc/{process.pid}/ns/net").stat().st_ino != Path("/proc/self/ns/net").stat().st_ino
     finally:

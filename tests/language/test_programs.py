@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, ClassVar, cast
 
 import pytest
 
+from privid.language.programs import read_program
+from privid.language.source import Mistake
+from privid.language.statements import Process
 from tests.conftest import RunningStack, run_privid
 
 PROGRAM = "def process(chunk):\n    yield {'v': float(chunk.frames[0, 0, 0, 0])}\n"
@@ -70,6 +75,63 @@ def test_a_program_below_the_querys_folder_is_uploaded(folder: Folder) -> None:
         code, _, error = folder.query(file)
         assert code == 0, error
     assert {own, f"{own}_link"} <= {name for name, _ in folder.uploaded()}
+
+
+class Named:
+    """As much of a PROCESS as names a file."""
+
+    places: ClassVar[dict[str, int]] = {"executable": 0}
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+
+
+def read(file: str, folder: Path) -> bytes | None:
+    return read_program(cast(Process, Named(file)), folder)
+
+
+def test_links_that_stay_in_the_folder_are_walked_and_no_other(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (home / "a" / "b").mkdir(parents=True)
+    (home / "p.py").write_text("mine")
+    (tmp_path / "secret.py").write_text("secret")
+    for link, goal in (("a/up.py", "../p.py"), ("a/b/up.py", "../up.py"), ("abs.py", str(home / "p.py")), ("dir", "a/b/../../a"),
+                       ("out.py", "a/../../secret.py"), ("absout.py", str(tmp_path / "secret.py")), ("sly.py", f"{home}/../secret.py")):
+        (home / link).symlink_to(goal)
+    for file in ("p.py", "./p.py", "a/up.py", "a/b/up.py", "abs.py", "dir/up.py", "dir/b/up.py"):
+        assert read(file, home) == b"mine", file
+    for file in ("out.py", "absout.py", "sly.py"):
+        with pytest.raises(Mistake, match="is a link out of"):
+            read(file, home)
+    assert read("p.py/x", home) is None and read("a", home) is None and read("none.py", home) is None
+
+
+def test_folders_that_are_renamed_meanwhile_lead_to_no_other_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever has written the query's folder exchanges folders for links, at any moment between two looks."""
+    home, secret = tmp_path / "home", tmp_path / "secret"
+    for folder, content in ((home / "sub", "mine"), (secret, "secret")):
+        folder.mkdir(parents=True)
+        (folder / "p.py").write_text(content)
+    (home / "link").symlink_to(secret)
+    real = os.open
+
+    def exchanging(path: str | Path, *rest: Any, **more: Any) -> int:
+        if str(path).endswith("p.py") and (home / "link").is_symlink():
+            (home / "sub").rename(home / "was")
+            (home / "link").rename(home / "sub")
+        return real(path, *rest, **more)
+
+    monkeypatch.setattr(os, "open", exchanging)
+    assert read("sub/p.py", home) == b"mine" and (home / "sub").is_symlink()
+
+
+def test_a_program_without_end_is_refused(tmp_path: Path) -> None:
+    with (tmp_path / "sparse.py").open("wb") as sparse:
+        sparse.truncate(1 << 40)
+    os.mkfifo(tmp_path / "fifo.py")
+    with pytest.raises(Mistake, match="more than 67108864 bytes"):
+        read("sparse.py", tmp_path)
+    assert read("fifo.py", tmp_path) is None
 
 
 def test_what_is_no_file_is_not_read_as_one(folder: Folder) -> None:

@@ -125,7 +125,7 @@ class Database:
             for (name,) in servers:
                 conn.execute(sql.SQL("DROP SERVER {} CASCADE").format(sql.Identifier(name)))
             conn.execute("SET session_replication_role = replica")  # history refuses to be emptied
-            conn.execute("""TRUNCATE privid.history_log, privid.consent_store,
+            conn.execute("""TRUNCATE privid.history_log, privid.history_chains, privid.consent_store, privid.account_gifts,
                             privid.ledger_blocks, privid.camera_state, privid.share_grants, privid.share_accounts,
                             privid.share_ledger, privid.share_blocks, privid.mask_store, privid.region_store,
                             privid.recordings, privid.recording_files, privid.footage, privid.ledger, privid.release_log,
@@ -151,7 +151,7 @@ class Database:
 
     def create_server(self, camera: Camera, name: str | None = None) -> None:
         options = {"source": "x.mp4", "starts": camera.starts.isoformat(), "rho": f"{camera.rho}s", "k": str(camera.k),
-                   "epsilon": str(camera.epsilon)}
+                   "epsilon": str(camera.epsilon), "visibility": camera.visibility}
         with self.connect(camera.owner) as conn:
             conn.execute(sql.SQL("CREATE SERVER {} FOREIGN DATA WRAPPER privid OPTIONS ({})").format(
                 sql.Identifier(name or camera.name),

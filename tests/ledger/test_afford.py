@@ -178,6 +178,23 @@ def test_a_function_that_reads_a_camera_while_it_is_planned_is_not_charged_by_a_
     assert stack.run("SELECT count(*) FROM privid.releases WHERE camera = %s", camera) == [(1,)]
 
 
+def test_a_parallel_worker_of_a_preview_charges_nothing_either(stack: Any, markers: Connection, unique: Callable[[str], str]) -> None:
+    """A worker does not know what its leader is about, so that it reads no camera at all."""
+    camera = unique("parallel")
+    stack.camera(camera, "levels.mp4", rho="1s", epsilon="100000", quantum="20ms")
+    stack.executable("level")
+    stack.table(camera, camera, "level")
+    markers.execute(sql.SQL("""CREATE FUNCTION in_a_worker() RETURNS bigint LANGUAGE plpgsql PARALLEL SAFE AS
+        'BEGIN RETURN (SELECT count(*) FROM analyst.{}); END'""").format(sql.Identifier(camera)))
+    markers.execute("""CREATE FUNCTION led() RETURNS bigint LANGUAGE plpgsql IMMUTABLE AS
+        'DECLARE r bigint; BEGIN EXECUTE ''SELECT in_a_worker()'' INTO r; RETURN r; END'""")
+    markers.execute("SET force_parallel_mode = on")
+    assert afford(markers, "SELECT led()") == [(1, "SELECT led()", False, "tables of cameras cannot be read during a parallel operation")]
+    with pytest.raises(psycopg.Error, match="cannot be read during a parallel operation"):
+        markers.execute("SELECT in_a_worker()")
+    assert stack.run("SELECT count(*) FROM privid.releases WHERE camera = %s", camera) == [(0,)]
+
+
 def test_a_preview_that_failed_leaves_the_session_as_it_was(markers: Connection) -> None:
     """Path, rights to write, and the transaction, also where a preview is undone by an error of its own."""
     with markers.transaction():

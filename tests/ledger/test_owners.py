@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -114,6 +115,63 @@ def test_a_superuser_may_have_a_camera_over_any_footage(database: Database) -> N
     assert database.ledger.remaining(camera("all", owner="postgres"), [(0, 10)]) == HALF
 
 
+def test_new_content_lies_in_an_account_of_the_cameras_owner_or_in_one_of_its_own(database: Database) -> None:
+    """Names, paths and known files lead to another's account by consent, but to no place in it for what its owner has not shown."""
+    for one in (camera("yard", files="a"), camera("gate", files="ab", owner="oscar")):
+        database.create_server(one)
+    database.ledger.register(camera("yard", files="a"))
+    database.ledger.register(camera("plaza", files="a"))  # of a transaction that was rolled back
+    database.rows("SELECT privid.consent('yard', 'oscar')", user="olga")
+    before = margin(database)
+    assert database.ledger.register(camera("plaza", files="z", owner="oscar")) == 2
+    for files in ("ab", "ba"):
+        with pytest.raises(PermissionDenied, match="which cameras of that role have not shown"):
+            database.ledger.register(camera("gate", files=files, owner="oscar"))
+    path = camera("gate", files="c", owner="oscar")
+    moved = replace(path, footage=replace(path.footage, files=(replace(path.footage.files[0], path="a.mp4"),)))
+    for rate in (10, 5):
+        with pytest.raises(PermissionDenied, match="which cameras of that role have not shown"):
+            database.ledger.register(replace(moved, footage=replace(moved.footage, fps=Fraction(rate))))
+    assert margin(database)[:1] == before and database.rows("SELECT count(*) FROM privid.recording_files WHERE recording = 1") == [(1,)]
+    database.ledger.register(camera("yard", files="ab"))
+    assert database.ledger.register(camera("gate", files="ab", owner="oscar")) == 1
+
+
+def test_new_content_of_a_camera_that_was_given_away_lies_where_the_old_did(database: Database) -> None:
+    """Also when its new owner's other camera was first to be seen."""
+    for second in (False, True):
+        name = f"campus{int(second)}"
+        files = "xy"[second]
+        database.create_server(camera(name, files=files))
+        recording = database.ledger.register(camera(name, files=files))
+        database.rows(f"ALTER SERVER {name} OWNER TO oscar")
+        if second:
+            assert database.ledger.register(camera("other", files=files, owner="oscar")) == recording
+        assert database.ledger.register(camera(name, files="pq"[second], owner="oscar")) == recording
+
+
+def test_who_shares_an_account_counts_its_frames_as_its_owner_does(database: Database) -> None:
+    """A lower rate would make of the same rho fewer frames; where a file has one frame, any agrees with it."""
+    database.create_server(camera())
+    database.ledger.register(camera())
+    database.rows("SELECT privid.consent('campus', 'oscar')", user="olga")
+    slow = replace(camera("copy", owner="oscar"), rho=camera().rho)
+    with pytest.raises(PermissionDenied, match="5 frames per second, but the account"):
+        database.ledger.register(replace(slow, footage=replace(slow.footage, fps=Fraction(5))))
+    database.ledger.register(slow)
+
+
+def test_a_mask_changes_nothing_of_what_another_role_promised(database: Database) -> None:
+    database.create_server(camera())
+    database.ledger.register(camera())
+    database.rows("SELECT privid.consent('campus', 'oscar')", user="olga")
+    masked = Claim(camera("copy", owner="oscar"), [], Fraction(0), scenes=['mask "m"'])
+    for act in (lambda: database.ledger.permit([masked]), lambda: database.ledger.charge([masked], record(role="oscar"))):
+        with pytest.raises(PermissionDenied, match='mask "m" of camera "copy" cannot be used over the account of role "olga"'):
+            act()
+    database.ledger.permit([replace(masked, scenes=[]), replace(masked, camera=camera())])
+
+
 @pytest.mark.parametrize("path", ["/etc", "..", "a/../b", "a/*", "b?", "[c]", "a\nb", None, "x" * 5000])
 def test_a_folder_that_is_no_path_below_the_root_cannot_be_granted(database: Database, path: str | None) -> None:
     with pytest.raises(errors.InvalidParameterValue, match="invalid folder"):
@@ -178,6 +236,27 @@ def test_owners_keep_folders_and_accounts_when_the_extension_is_updated(old: psy
         assert {row[0] for row in old.execute("SELECT camera FROM privid.history")} == cameras
         old.execute("RESET ROLE")
     assert old.execute("SELECT * FROM privid.verify_history()").fetchall() == []
+
+
+def test_what_the_group_of_all_owners_has_is_nobodys_when_the_extension_is_updated(old: psycopg.Connection[Any]) -> None:
+    """Neither is every owner an owner of it, nor has any consent as a member."""
+    for role, name in (("privid_owner", "crowd"), ("olga", "campus")):
+        old.execute(f"SET ROLE {role}".encode())
+        old.execute(f"CREATE SERVER {name} FOREIGN DATA WRAPPER privid OPTIONS (source 'a/b.mp4', rho '1s', k '1', epsilon '1')".encode())
+        old.execute("RESET ROLE")
+    row = "INSERT INTO privid.footage VALUES (%s, 'd', %s, 0, 100, 10, 1, 64, 48, now(), 1, 1, 1)"
+    for number, names in ((1, ("crowd",)), (2, ("campus", "crowd2"))):
+        old.execute("INSERT INTO privid.recordings (k, r_star, format) VALUES (1, 10, 3)")
+        old.execute("SELECT privid.write_history('engine', 'engine', %s, 'footage registered', jsonb_build_object('recording', %s::int))",
+                    (names[0], number))
+        for name in names:
+            old.execute(row.encode(), (name, number))
+    old.execute("CREATE SERVER crowd2 FOREIGN DATA WRAPPER privid OPTIONS (source 'a/b.mp4', rho '1s', k '1', epsilon '1')")
+    old.execute("ALTER SERVER crowd2 OWNER TO privid_owner")
+    old.execute("ALTER EXTENSION privid UPDATE")
+    assert old.execute("SELECT id, owner FROM privid.recordings ORDER BY id").fetchall() == [(1, None), (2, "olga")]
+    assert old.execute("SELECT recording, role FROM privid.consents").fetchall() == []
+    assert old.execute("SELECT privid.uses_account(2, 'oscar'), privid.uses_account(2, 'olga')").fetchall() == [(False, True)]
 
 
 class Model:

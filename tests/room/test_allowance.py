@@ -266,6 +266,24 @@ def test_every_pattern_of_a_list_is_charged_for_itself() -> None:
     assert listed(cheap, *[dear] * 9) > 5 * listed(*[cheap] * 9, dear) - 5 * listed(*[cheap] * 10)
 
 
+def in_zones(*zones: str) -> Json:
+    """A count of the chunks that are old in any of these zones."""
+    local = [b.call("timezone(text,timestamptz)", b.const(zone, "text"), b.col("chunk"), type_="timestamp") for zone in zones]
+    old = [b.call("<(timestamp,timestamp)", one, b.const("2000-01-01", "timestamp")) for one in local]
+    return b.select([b.count()], where={"e": "or", "type": "boolean", "loc": -1, "args": old})
+
+
+def test_a_time_zone_is_charged_where_its_name_is_met_first(yard: Yard) -> None:
+    """A session searches for its rules then, and keeps them."""
+    names = [f"posix/America/Argentina/QQ{chr(65 + i)}1:23DST" for i in range(20)]
+    again = allowed(in_zones(names[0]), sized(100)) - allowed(in_zones(names[0]), sized(50))
+    once = allowed(in_zones(*names), sized(1)) - allowed(in_zones(*[names[0]] * len(names)), sized(1))
+    begun = yard.processor()
+    for name in names:
+        yard.run(f"SELECT timezone('{name}', now())")
+    assert 50 * again < once and 3 * (yard.processor() - begun) < once
+
+
 def test_only_the_runs_that_are_read_are_charged() -> None:
     table = sized(100_000, "speed", chunks=1_000)
     select = parse_select(b.select([b.count()]))

@@ -16,6 +16,8 @@ from tests.verify.room_bounds_stand import Refused, Trial, own_trial
 
 SECONDS = 15
 
+#: as long as a text may be, in letters that take longest
+LONG = chr(0x1D49C) * 1024
 JOINED = "SELECT count(*) FROM (SELECT a.k, count(*) AS n FROM {} GROUP BY a.k) q"
 LIST = ",".join(map(str, range(1_000, 7_000)))
 #: one statement for each check, of those that a search without it finds
@@ -43,6 +45,13 @@ def test_random_statements_over_the_worst_rows_stay_within_half_of_their_bounds(
     found = search(trial, 5, 10_000, SECONDS)
     assert not found.findings, "\n".join(show(trial, *one) for one in found.findings[:3])
     assert found.ran > 10, found.report()
+
+
+def test_every_computation_of_a_class_of_equalities_is_charged(trial: Trial) -> None:
+    """Each of them is compared with its neighbours, though the statement compares it with one column; once 0.38 of its bound."""
+    tests = " AND ".join(f"length(left(plate || '{letter}', 1024)) = b.k" for letter in "abcdefghijkl")
+    ran = trial.run(f"SELECT count(*) FROM large JOIN (VALUES (1024), (2)) b(k) ON {tests}", lambda _: (LONG, 1.5, 2.5, True, "large"))
+    assert ran.ended and ran.share < 0.25, ran
 
 
 @pytest.mark.parametrize("check", NEEDED)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import resource
 import time
+import tracemalloc
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 
 import pytest
 
-from privid.errors import InvalidValue
+from privid.errors import InvalidValue, NoRule
 from privid.model import Executable, Grid, Table
-from privid.room.evaluate import chunk_moments, make_evaluate
+from privid.room.evaluate import _at_once, chunk_moments, make_evaluate
 from privid.room.pool import RoomPool
 from tests.ledger.postgres import Server, camera
 
@@ -51,6 +55,18 @@ def test_moments_of_chunks_are_those_of_the_table(fps: Fraction) -> None:
     assert chunk_moments(people, (3, 280)) == [people.chunk_microseconds(chunk) for chunk in range(3, 280)]
 
 
+@pytest.mark.parametrize("year", [1, 1600, 2026, 9000])
+@pytest.mark.parametrize("fps", [Fraction(10), Fraction(30000, 1001)])
+def test_moments_are_exact_in_every_year(pool: RoomPool, year: int, fps: Fraction) -> None:
+    """The scan has them to the microsecond, which double precision has not beyond 285 years from 2000."""
+    people = table(count=300, fps=fps)
+    people = replace(people, camera=replace(people.camera, starts=datetime(year, 3, 1, 6, 0, 0, 1, tzinfo=UTC)))
+    rows = make_evaluate(pool, {})(["to_char(chunk AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')"], people, (0, 300))
+    since = datetime(2000, 1, 1, tzinfo=UTC)
+    wanted = [since + timedelta(microseconds=people.chunk_microseconds(chunk)) for chunk in range(300)]
+    assert rows == [(f"{moment.year:04}-{moment:%m-%d %H:%M:%S.%f}",) for moment in wanted]
+
+
 def test_a_hundred_thousand_chunks_take_a_moment(pool: RoomPool) -> None:
     people = table(count=100_000)
     evaluate = make_evaluate(pool, {"TimeZone": "Europe/Berlin"})
@@ -82,3 +98,39 @@ def test_an_expression_cannot_write_or_leave_settings_behind(pool: RoomPool) -> 
 
 def test_nothing_to_evaluate_gives_an_empty_key_per_chunk(pool: RoomPool) -> None:
     assert make_evaluate(pool, {})([], table(), (2, 5)) == [(), (), ()]
+
+
+WIDE = "'0' || pg_catalog.repeat('x', 8000) || chunk::text"
+
+
+def test_values_are_fetched_by_their_bytes_and_not_by_their_number(pool: RoomPool) -> None:
+    """Found by attack: ten thousand rows of two dozen texts were fetched at once."""
+    people = table(count=6_000)
+    evaluate = make_evaluate(pool, {})
+    tracemalloc.start()
+    try:
+        # libpq's own memory does not show here: what is fetched at a time is a matter of the number of columns
+        seen = sum(hi - lo for lo, hi, _ in evaluate.runs([WIDE] * 6, people, [(0, 6_000)]))  # type: ignore[attr-defined]
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert seen == 6_000 and peak < 20 << 20
+    assert _at_once(1) == 1024 and _at_once(24) == 42 and _at_once(5000) == 1 and _at_once(0) == 1024
+
+
+def test_a_session_that_evaluates_wide_values_does_not_make_the_engine_larger(pool: RoomPool) -> None:
+    people = table(count=6_000)
+    evaluate = make_evaluate(pool, {})
+    for _ in evaluate.runs([WIDE], people, [(0, 6_000)]):  # type: ignore[attr-defined]
+        pass
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in evaluate.runs([WIDE] * 24, people, [(0, 6_000)]):  # type: ignore[attr-defined]
+        pass
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 120 << 10  # kB; all of it is 1.1 GB
+
+
+def test_a_list_of_values_that_is_too_large_is_refused(pool: RoomPool) -> None:
+    evaluate = make_evaluate(pool, {})
+    with pytest.raises(NoRule, match="of more than 128 MiB together"):
+        evaluate([WIDE] * 24, table(count=1_000), (0, 1_000))
+    assert len(evaluate([WIDE] * 2, table(count=3_000), (0, 3_000))) == 3_000

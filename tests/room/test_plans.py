@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -19,7 +20,7 @@ from privid.room import query as room_query
 from privid.room.allowance import bound as bound_of
 from privid.room.calls import CALLS
 from privid.room.deparse import Inner
-from privid.room.inner import run_inner
+from privid.room.inner import QUERY, run, set_up
 from privid.room.plans import Planned, read_plan
 from privid.room.pool import RoomPool
 from privid.room.premises import Room
@@ -211,17 +212,31 @@ def test_the_plan_of_the_rehearsal_is_that_of_the_run(
         tables, public = [sized(4_000, "plate", "speed")], public_of(rows)
         inner = inner_of(query, tables, public)
         rehearse(pool, inner, tables, uses_of(tables), {})
-        explained = inner_of(f"EXPLAIN (FORMAT JSON) {query}", tables, public)
         with pool.take() as conn:
-            until = time.monotonic_ns() + 10**10
-            ((text,),) = run_inner(
-                conn, objects(explained, tables, uses_of(tables), ""), publics(explained),
-                explained.query, until)
-            assert conn.execute("SELECT pg_catalog.json_build_array()").fetchone() == ([],)
-            parsed = conn.execute("SELECT %s::pg_catalog.json", (text,)).fetchone()
-        assert parsed == (shown[-1],)
-        plans.append(str(text))
+            set_up(conn, objects(inner, tables, uses_of(tables), ""), publics(inner), query)
+            (plan,) = conn.execute(f"EXPLAIN (FORMAT JSON) EXECUTE {QUERY}".encode()).fetchall()[0]
+        assert plan == shown[-1]
+        plans.append(str(plan))
     assert "p0" in plans[0].partition("Hash Cond")[2] and plans[0] != plans[1]
+
+
+#: eight lists joined by expressions, each of which PostgreSQL compares with all others for every order of the lists
+MANY_CLASSES = "SELECT count(*) FROM (VALUES (1.0::float8), (2)) v0(d) " + " ".join(
+    f"JOIN (VALUES (1.0::float8), (2)) v{i}(d) ON " + " AND ".join(f"v0.d + {k} = v{i}.d + {max(1, k - 1)}" for k in range(20))
+    for i in range(1, 8))
+
+
+def test_a_plan_is_made_before_the_time_begins_to_count(pool: RoomPool) -> None:
+    def used(pid: int) -> int:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0])
+
+    with pool.take() as conn:
+        pid = conn.info.backend_pid
+        begun = used(pid)
+        set_up(conn, [], [], MANY_CLASSES)
+        planned = used(pid)
+        assert run(conn, time.monotonic_ns() + 10**10) == [("0",)]
+        assert planned - begun > 20_000_000 and used(pid) - planned < (planned - begun) // 4
 
 
 def test_settings_of_the_request_are_those_of_the_rehearsal(pool: RoomPool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import psycopg
 import pytest
@@ -93,6 +94,34 @@ def test_public_sessions_are_used_again_unless_a_transaction_was_left_open(pool:
         assert backend(conn) != first
 
 
+def test_one_role_leaves_a_public_session_for_others(house: House) -> None:
+    """Statements that are only explained cost nothing, and may take long."""
+    pool = RoomPool(house.server, stock=0, public=3, patience=0.5)
+    try:
+        with ExitStack() as stack:
+            for _ in range(2):
+                stack.enter_context(pool.wanted_by(Cancel(), "ana"))
+                stack.enter_context(pool.public())
+            with pytest.raises(EngineUnavailable, match="too busy"), pool.public():
+                pass
+            with pool.wanted_by(Cancel(), "ben"), pool.public() as conn:
+                assert conn.execute("SELECT 1").fetchone() == (1,)
+    finally:
+        pool.close()
+
+
+def test_a_session_that_has_grown_is_not_used_again(pool: RoomPool) -> None:
+    """PostgreSQL keeps the rules of every zone that a session has met, and takes any name for one."""
+    with pool.public() as conn:
+        first = backend(conn)
+        conn.execute("SELECT count(timezone('posix/XYZ' || i || ':' || i % 60 || 'DST', now())) FROM generate_series(1, 160) i")
+    with pool.public() as conn:
+        assert backend(conn) == first
+        conn.execute("SELECT count(timezone('posix/ABC' || i % 160 || ':' || i / 160 || 'DST', now())) FROM generate_series(1, 5000) i")
+    with pool.public() as conn:
+        assert backend(conn) != first
+
+
 def test_a_session_that_breaks_is_an_error_of_ours(pool: RoomPool) -> None:
     with pytest.raises(EngineUnavailable, match="own PostgreSQL"), pool.public() as conn, pool.take() as other:
         other.execute("SELECT pg_catalog.pg_terminate_backend(%s)", (backend(conn),))
@@ -156,6 +185,16 @@ def test_public_work_is_given_up_when_nobody_waits_for_it(pool: RoomPool) -> Non
         pytest.fail("work began for somebody who had left")
     with pool.public() as conn:  # outside of the block it is nobody's
         conn.execute("SELECT 1")
+
+
+def test_who_leaves_between_two_statements_is_heard_in_the_next(pool: RoomPool) -> None:
+    """PostgreSQL forgets a cancel that finds a session with nothing to do."""
+    gone = Cancel()
+    with pytest.raises(Cancelled), pool.wanted_by(gone), pool.public() as conn:
+        gone.set()
+        time.sleep(0.3)
+        conn.execute("SELECT pg_catalog.pg_sleep(5)")
+        pytest.fail("what nobody waits for came to its end")
 
 
 def test_every_setting_of_the_planner_is_pinned(pool: RoomPool) -> None:

@@ -30,15 +30,22 @@ Session = psycopg.Connection[tuple[Any, ...]]
     (ColumnType("boolean"), ["t", "true"], False), (ColumnType("int4"), ["1", "01"], False), (ColumnType("int8"), ["1", "-1"], True),
     (COLOUR, ["red", "red"], False), (COLOUR, ["red", "red, \\ too", "it's \"blue\"", None], True)])
 def test_uniqueness_is_postgresqls(pool: RoomPool, column: ColumnType, values: list[str | None], unique: bool) -> None:
-    assert is_unique(pool, [column], [[value] for value in values], [0]) is unique
+    assert is_unique(pool, {}, [column], [[value] for value in values], [0]) is unique
+
+
+def test_uniqueness_is_that_of_the_settings_under_which_a_release_reads_the_rows(pool: RoomPool) -> None:
+    local = [["2026-03-01 07:00:00"], ["2026-03-01 06:00:00+00"]]
+    for zone, unique in (("UTC", True), ("Europe/Berlin", False)):
+        assert is_unique(pool, {"TimeZone": zone}, [ColumnType("timestamptz")], local, [0]) is unique
 
 
 def test_several_columns_make_a_key(pool: RoomPool) -> None:
     rows: list[list[str | None]] = [["a", "1", "red"], ["a", "2", "red"], ["b", "1", None]]
     columns = [TEXT, FLOAT8, COLOUR]
-    assert is_unique(pool, columns, rows, [0, 1]) and is_unique(pool, columns, rows, [1, 0, 1])
-    assert not is_unique(pool, columns, rows, [0]) and not is_unique(pool, columns, rows, [1])
-    assert not is_unique(pool, columns, rows, []) and is_unique(pool, columns, rows[:1], []) and is_unique(pool, columns, [], [0])
+    assert is_unique(pool, {}, columns, rows, [0, 1]) and is_unique(pool, {}, columns, rows, [1, 0, 1])
+    assert not is_unique(pool, {}, columns, rows, [0]) and not is_unique(pool, {}, columns, rows, [1])
+    assert not is_unique(pool, {}, columns, rows, [])
+    assert is_unique(pool, {}, columns, rows[:1], []) and is_unique(pool, {}, columns, [], [0])
 
 
 @pytest.mark.parametrize(("column", "value", "told"), [
@@ -48,26 +55,26 @@ def test_several_columns_make_a_key(pool: RoomPool) -> None:
     (ColumnType("xml"), "x", "type xml cannot be used"), (ColumnType("boolean"), "maybe", "invalid input syntax for type boolean")])
 def test_a_value_that_its_type_does_not_have_is_refused(pool: RoomPool, column: ColumnType, value: str, told: str) -> None:
     with pytest.raises(InvalidValue, match=told):
-        is_unique(pool, [TEXT, column], [["a", None], ["b", value]], [0])
-    assert is_unique(pool, [TEXT], [["a"]], [0])  # the session can be used again
+        is_unique(pool, {}, [TEXT, column], [["a", None], ["b", value]], [0])
+    assert is_unique(pool, {}, [TEXT], [["a"]], [0])  # the session can be used again
 
 
 def test_a_row_of_another_width_is_refused(pool: RoomPool) -> None:
     with pytest.raises(InvalidValue, match="a public row does not have 2 values"):
-        is_unique(pool, [TEXT, TEXT], [["a", "b"], ["c"]], [0])
+        is_unique(pool, {}, [TEXT, TEXT], [["a", "b"], ["c"]], [0])
 
 
 def test_a_key_that_no_index_can_hold_is_refused(pool: RoomPool) -> None:
     long = "".join(chr(0x4e00 + (n * 7919) % 20000) for n in range(5000))
     with pytest.raises(InvalidValue, match="too large to be looked up"):
-        is_unique(pool, [TEXT], [[long]], [0])
-    assert is_unique(pool, [TEXT, TEXT], [[long, "a"], [long, "b"]], [1])
+        is_unique(pool, {}, [TEXT], [[long]], [0])
+    assert is_unique(pool, {}, [TEXT, TEXT], [[long, "a"], [long, "b"]], [1])
     with pytest.raises(InvalidValue, match="too large to be looked up"):
-        is_unique(pool, [TEXT] * 33, [["a"] * 33], range(33))
+        is_unique(pool, {}, [TEXT] * 33, [["a"] * 33], range(33))
 
 
 def test_nothing_of_the_rows_is_left(pool: RoomPool) -> None:
-    is_unique(pool, [COLOUR], [["red"]], [0])
+    is_unique(pool, {}, [COLOUR], [["red"]], [0])
     with pool.public() as conn:
         for catalog in ("pg_class WHERE relname = 'rows'", "pg_type WHERE typname = 'e0'"):
             assert conn.execute(f"SELECT count(*) FROM pg_catalog.{catalog}".encode()).fetchone() == (0,)
@@ -102,5 +109,5 @@ def test_tables_share_the_enums_of_a_release(session: Session) -> None:
 def test_a_hundred_thousand_rows_take_a_moment(pool: RoomPool) -> None:
     rows = [[f"plate-{n}", str(n / 7), "2026-03-01 06:00:00+00"] for n in range(100_000)]
     began = time.monotonic()
-    assert is_unique(pool, [TEXT, FLOAT8, ColumnType("timestamptz")], rows, [0])
+    assert is_unique(pool, {}, [TEXT, FLOAT8, ColumnType("timestamptz")], rows, [0])
     assert time.monotonic() - began < 5  # 0.3 s on a machine that has nothing else to do

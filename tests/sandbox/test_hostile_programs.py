@@ -129,21 +129,41 @@ int main(void) {
     assert trial(program, slot=0.4).stdout == b"0 1 2 -1 -1 -1 -1\n"
 
 
-def test_a_run_can_be_cancelled_at_once(trial: Trial) -> None:
-    program = trial.scratch / "endless"
-    program.write_text("#!/bin/sh\nwhile :; do :; done\n")
+@pytest.mark.parametrize("content", ["while :; do :; done", ":"], ids=["endless", "over already"])
+def test_a_cancelled_run_is_gone_at_once_but_its_lane_is_free_at_the_slots_end_whatever_it_did(trial: Trial, content: str) -> None:
+    program = trial.scratch / f"cancelled-{len(content)}"
+    program.write_text(f"#!/bin/sh\n{content}\n")
     program.chmod(0o755)
-    begin = time.monotonic() + 0.1
-    stop = Stop()
-    timer = threading.Timer(0.4, stop.set)
+    begin = time.monotonic() + 0.5
+    stop, seen = Stop(), list[list[str]]()
+
+    def cancel() -> None:
+        stop.set()
+        seen.append(wait_until_gone(trial.lane))
+
+    timer = threading.Timer(1.0, cancel)
     timer.start()
-    result = trial.lane.run(Program(program, Kind.PROGRAM), trial.chunk, begin, begin + 30, stop)
+    trial.lane.run(Program(program, Kind.PROGRAM), trial.chunk, begin, begin + 4, stop)
+    ended = time.monotonic() - begin
     timer.join()
     stop.close()
-    assert result.outcome is Outcome.CANCELLED
-    assert time.monotonic() - begin < 2
-    assert wait_until_gone(trial.lane) == []
+    assert 4 <= ended < 5
+    assert seen == [[]]
     assert trial("#!/bin/sh\n", slot=0.3).outcome is Outcome.OK
+
+
+def test_a_run_that_is_abandoned_ends_with_its_slot(trial: Trial) -> None:
+    program = trial.scratch / "abandoned"
+    program.write_text("#!/bin/sh\nwhile :; do :; done\n")
+    program.chmod(0o755)
+    begin = time.monotonic() + 0.5
+    stop = Stop()
+    timer = threading.Timer(1.0, stop.abandon)
+    timer.start()
+    trial.lane.run(Program(program, Kind.PROGRAM), trial.chunk, begin, begin + 30, stop)
+    timer.join()
+    stop.close()
+    assert time.monotonic() - begin < 5
 
 
 @pytest.mark.parametrize("warm", [False, True], ids=["cold", "warm"])

@@ -51,8 +51,8 @@ def test_another_list_of_packages_is_another_runtime(monkeypatch: pytest.MonkeyP
 
 def test_the_survey_names_every_need_and_finds_the_sandbox_working() -> None:
     findings = {finding.name: finding for finding in survey()}
-    assert set(findings) == {"bubblewrap", "user namespaces", "AppArmor", "seccomp", "control groups", "warm starts", "users", "runtime",
-                             "cores", "priorities", "RAM", "/dev/shm"}
+    assert set(findings) == {"bubblewrap", "user namespaces", "AppArmor", "seccomp", "control groups", "warm starts", "users", "processes",
+                             "runtime", "cores", "priorities", "RAM", "/dev/shm"}
     for name in ("bubblewrap", "seccomp", "runtime"):
         assert findings[name].status is Status.PASS
     for finding in findings.values():

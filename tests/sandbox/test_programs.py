@@ -160,3 +160,14 @@ def test_a_sandbox_that_cannot_be_set_up_is_no_outcome(trial: Trial) -> None:
         tmp.mkdir()
     assert "bwrap" in (failure.value.detail or "")
     assert trial("#!/bin/sh\necho\n", slot=0.3).outcome is Outcome.OK
+
+
+#: opens each device
+OPENS = "open('/dev/null', 'w').write('x'); n = [len(open(f'/dev/{name}', 'rb').read(4)) for name in ('urandom', 'zero')]"
+
+
+@pytest.mark.parametrize("content", [f"#!/usr/bin/python3\n{OPENS}\nprint({{'n': sum(n)}})\n",
+                                     f"def process(chunk):\n    {OPENS}\n    yield {{'n': sum(n)}}\n"], ids=["cold", "warm"])
+def test_devices_are_there_and_work(trial: Trial, content: str) -> None:
+    result = trial(content, slot=1.5)
+    assert result.outcome is Outcome.OK and result.stdout.strip().replace(b'"', b"'") == b"{'n': 8}", result.stderr

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
+import stat
 import subprocess
 import time
 from collections.abc import Callable
@@ -11,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from privid.errors import SandboxFailed
+from privid import accounts
+from privid.errors import PrividError, SandboxFailed
 from privid.sandbox import users
 from privid.sandbox.brood import Brood
 from privid.sandbox.executable import install
@@ -63,6 +67,48 @@ def test_a_user_of_whom_a_process_lives_is_not_given(claim: Callable[[], users.U
                 user.close()
         finally:
             left.kill()
+
+
+def test_a_number_that_somebody_has_is_not_given(claim: Callable[[], users.User], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An account, a group, containers of somebody's, a service: each would have a lane's rights, and a lane its."""
+    def nobody(number: int) -> object:
+        raise KeyError(number)
+
+    def given() -> set[int]:
+        held = [claim()]
+        with pytest.raises(SandboxFailed, match="all 2 users"):
+            held.append(claim())
+        for user in held:
+            user.close()
+        return {user.uid for user in held}
+
+    for module, name, entry in ((pwd, "getpwuid", pwd.struct_passwd(("x",) * 7)), (grp, "getgrgid", grp.struct_group(("x",) * 4))):
+        with monkeypatch.context() as patched:
+            patched.setattr(module, name, lambda number, entry=entry: entry if number == FEW else nobody(number))
+            assert given() == {FEW + 1}, name
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
+    for which in ("subuid", "subgid"):
+        ranges = tmp_path / which
+        ranges.write_text(f"# comment\nbroken\nx:y:z\nmallory:{FEW - 10}:11\n")
+        with monkeypatch.context() as patched:
+            patched.setattr(accounts, "SUBORDINATE", (tmp_path / "none", ranges))
+            assert given() == {FEW + 1}, which
+    (tmp_path / str(FEW)).touch()
+    monkeypatch.setattr(accounts, "DYNAMIC", tmp_path)
+    assert given() == {FEW + 1}
+
+
+def test_directories_of_locks_are_closed_whatever_the_umask_and_not_made_below_somebody_elses(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        users.claim_user(tmp_path / "run" / "users", FEW, 2).close()
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "run").stat().st_mode) == 0o755
+    assert stat.S_IMODE((tmp_path / "run" / "users").stat().st_mode) == 0o700
+    (tmp_path / "run").chmod(0o777)
+    with pytest.raises(PrividError, match="can be written to by other users"):
+        users.claim_user(tmp_path / "run" / "users", FEW, 2).close()
 
 
 def test_broods_have_users_of_their_own_until_nothing_of_them_is_left(make_trial: Callable[..., Trial],

@@ -131,7 +131,7 @@ def test_a_video_that_vanishes_or_changes_is_an_error_and_no_charge(world: World
     shutil.move(video, video.with_suffix(".away"))
     with pytest.raises(psycopg.Error) as caught:
         world.rows(f"SELECT count(*) FROM {name}")
-    check(caught.value, "PV007", video.name, "")
+    check(caught.value, "PV007", f'footage of camera "{name}" cannot be read', "Ask the owner")
     assert world.spent(name) == spent
 
 

@@ -44,6 +44,10 @@ SAME = [
     "SELECT count(DISTINCT q.kind) FROM {t} q WHERE EXISTS (SELECT * FROM {t} p WHERE p.kind = q.kind AND p.v > 20)",
     "SELECT sum(range(n, 0, 50)) FROM (SELECT kind, count(*) AS n FROM {t} WHERE kind IN (SELECT kind FROM {t} WHERE flag) "
     "GROUP BY kind) q",
+    "SELECT max(n) FROM (SELECT extract(second FROM chunk)::int AS s, count(*) AS n FROM {t} GROUP BY 1) q "
+    "WHERE s IN (SELECT g * 2 FROM generate_series(0, 4) g)",
+    "WITH w AS (SELECT extract(second FROM chunk)::int AS s, count(*) AS n FROM {t} GROUP BY 1) "
+    "SELECT s / 5, sum(n) FROM w WHERE s = ANY (SELECT g FROM generate_series(0, 9) g) GROUP BY 1 ORDER BY 1",
 ]
 
 
@@ -70,6 +74,7 @@ def test_a_form_says_what_it_says_over_an_ordinary_table(wanted: World, statemen
     ("SELECT count(*) FROM calm WHERE v > (SELECT max(v) FROM stormy)", "subquery"),
     ("SELECT count(*) FROM calm WHERE v < ANY (SELECT v FROM stormy)", "subquery"),
     ("SELECT s, count(*) FROM calm, generate_series(1, 3) s GROUP BY 1", "equates no column"),
+    ("SELECT s, count(q.v) FROM generate_series(3, 1) s LEFT JOIN calm q ON q.v::int = s GROUP BY 1", "function in FROM"),
     ("SELECT s, count(q.v) FROM generate_series(1, 300000) s LEFT JOIN calm q ON q.v::int = s GROUP BY 1", "function in FROM"),
     ("SELECT width_bucket(v, 0, 10, 20000), count(*) FROM calm GROUP BY 1", "without declared keys"),
     ("SELECT width_bucket(v, 0, 10, kind::int), count(*) FROM calm GROUP BY 1", "without declared keys"),
@@ -92,3 +97,11 @@ def test_the_number_of_public_groups_is_exact_and_costs_nothing(world: World) ->
                               ("SELECT DISTINCT extract(hour FROM chunk) FROM stormy WHERE chunk < '2026-03-01 06:00:05+00'", 1)):
         assert world.rows(f"SELECT count(*) FROM ({statement}) q") == [(groups,)]
     assert world.spent("stormy") == before
+
+
+@pytest.mark.parametrize("condition", ["s < 9", "s IN (SELECT g * 2 FROM generate_series(0, 4) g)",
+                                       "s = ANY (SELECT length(word) FROM wanted)"])
+def test_what_stands_above_a_release_may_look_a_value_up(wanted: World, condition: str) -> None:
+    """The engine chooses the inner level, whatever subqueries the outer one has."""
+    counts = "SELECT extract(second FROM chunk)::int AS s, count(*) AS n FROM calm GROUP BY 1"
+    assert wanted.rows(f"SELECT max(n) IS NOT NULL FROM ({counts}) q WHERE {condition}") == [(True,)]

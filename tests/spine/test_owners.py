@@ -191,7 +191,7 @@ def test_an_owner_sees_nothing_of_another_owners_paths_history_failures_and_shar
     assert {"privid.history", "privid.folders", "privid.cameras", "privid.releases", "privid.failures", "privid.shares"} <= set(seen)
     assert not [relation for relation, rows in seen.items() if PRIVATE in rows]
     # that there is such a camera, what it promises, what is left of it and when it is read, is public (docs/owners.md)
-    public = {"privid.cameras", "privid.camera_definitions", "privid.budget", "privid.progress"}
+    public = {"privid.cameras", "privid.camera_definitions", "privid.budget", "privid.progress", "privid.read_progress()"}
     assert {relation for relation, rows in seen.items() if name in rows} <= public
     with pair.stack.connect(pair.olga) as connection:
         for relation in ("history", "cameras", "camera_definitions"):
@@ -229,7 +229,9 @@ def test_a_role_that_may_create_roles_cannot_become_the_engine(pair: Pair, state
 
 @pytest.mark.parametrize("statement", [
     "DELETE FROM privid.ledger", "UPDATE privid.recordings SET r_star = 0", "TRUNCATE privid.release_log CASCADE",
-    "INSERT INTO privid.folder_grants VALUES ('x', '.', 'x')", "UPDATE privid.history_log SET who = 'x'"])
+    "INSERT INTO privid.folder_grants VALUES ('x', '.', 'x')", "UPDATE privid.history_log SET who = 'x'",
+    "INSERT INTO privid.quota_store (role, jobs, set_by) VALUES ('x', 1, 'x')", "DELETE FROM privid.timetable",
+    "DELETE FROM privid.program_failures", "UPDATE privid.quota_use SET jobs = 0", "DELETE FROM privid.quota_turns"])
 def test_a_role_that_may_write_all_data_does_not_write_the_ledger(pair: Pair, statement: str) -> None:
     me = pair.unique("writer")
     pair.stack.run(f"CREATE ROLE {me} LOGIN IN ROLE pg_write_all_data", user="privid")

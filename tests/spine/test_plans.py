@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
 import pytest
+
+from privid.cli.processes import wait_until
 
 from .conftest import World
 from .world import plan_of
@@ -68,6 +71,48 @@ def test_parameters_of_the_extended_protocol_are_part_of_the_release(world: Worl
             assert answers[0] == [(kind, found.get(kind, 0)) for kind in sorted(kinds)]
 
 
+@pytest.mark.parametrize("moment", ["('01/03/2026 06:00:05+00'::text)::timestamptz", "('{01/03/2026 06:00:05+00}'::text[])[1]::timestamptz",
+                                    "timestamptz '2026-03-02 08:03:09+00' + ('-1 2:03:04'::text)::interval", "$1::timestamptz"])
+def test_constants_mean_what_the_session_says(world: World, moment: str) -> None:
+    """The engine is told of values in one form, whatever the session's settings are: but for that they have been read under these."""
+    with world.connect() as connection:
+        connection.execute("SET DateStyle = 'ISO, DMY'; SET IntervalStyle = 'sql_standard'")
+        answers = []
+        for table in ("open_calm", "truth"):
+            text = f"SELECT count(*) FROM {table} WHERE chunk < {moment}"
+            if "$1" in moment:
+                connection.execute(f"PREPARE of_{table} (text) AS {text}".encode())
+                text = f"EXECUTE of_{table} ('01/03/2026 06:00:05+00')"
+            answers.append(connection.execute(text.encode()).fetchall())
+        assert answers[0] == answers[1] and answers[0][0][0] > 0
+
+
+COUNTS = "(SELECT extract(second FROM chunk)::int4 AS s, count(*) AS n FROM calm GROUP BY 1) q WHERE n > -1000000"
+
+
+@pytest.mark.parametrize("condition", [
+    f"id NOT IN (SELECT s FROM {COUNTS})", f"(SELECT count(*) FROM {COUNTS} AND s = id) = 0",
+    f"(EXISTS (SELECT FROM known WHERE known.id = moving.id) OR id = 77) AND id NOT IN (SELECT s FROM {COUNTS})"],
+    ids=["hashed", "correlated", "beside an EXISTS with an alternative"])
+def test_a_row_that_changed_meanwhile_is_judged_again_by_the_same_answer(world: World, condition: str) -> None:
+    """PostgreSQL evaluates the condition anew for the row's latest version (EvalPlanQual): that is no second release."""
+    world.rows("DROP TABLE IF EXISTS moving, known; CREATE TABLE moving (id int, seen boolean DEFAULT false);"
+               "INSERT INTO moving VALUES (99);"
+               "CREATE TABLE known (id int); INSERT INTO known VALUES (5), (99); ANALYZE known")
+    before, seen = releases(world), []
+    with world.connect(autocommit=False) as first, world.connect() as second, ThreadPoolExecutor() as pool:
+        second.execute(FRESH)
+        second.add_notice_handler(lambda diagnostic: seen.append(diagnostic.message_primary))
+        first.execute("UPDATE moving SET id = 5")
+        waiting = pool.submit(second.execute, f"UPDATE moving SET seen = true WHERE {condition}".encode())
+        assert wait_until(lambda: world.rows(f"SELECT wait_event_type FROM pg_stat_activity WHERE pid = {second.info.backend_pid}",
+                                             user="privid") == [("Lock",)], 30)
+        first.commit()
+        assert waiting.result(30).rowcount == 0
+    assert world.rows("SELECT * FROM moving") == [(5, False)]
+    assert releases(world) == before + 1 and len(seen) == 1
+
+
 def test_functions_release_at_each_call(world: World) -> None:
     with world.connect() as connection:
         connection.execute("""
@@ -126,6 +171,10 @@ def test_a_role_without_the_right_to_select_is_refused_before_anything_is_charge
         world.rows("SELECT count(*) FROM analyst.calm", user="stranger")
     assert world.spent("calm") == before
     world.rows("CREATE VIEW analyst.shared AS SELECT count(*) FROM calm; GRANT SELECT ON analyst.shared TO stranger")
+    with pytest.raises(psycopg.errors.InsufficientPrivilege, match="foreign server"):
+        world.rows("SELECT * FROM analyst.shared", user="stranger")
+    assert world.spent("calm") == before
+    world.rows("GRANT USAGE ON FOREIGN SERVER calm TO stranger", user="owner")
     assert len(world.rows("SELECT * FROM analyst.shared", user="stranger")) == 1
 
 

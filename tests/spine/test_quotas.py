@@ -12,6 +12,8 @@ from typing import Any
 import psycopg
 import pytest
 
+from privid.cli.processes import wait_until
+
 from .conftest import World
 from .world import plan_of
 
@@ -67,6 +69,52 @@ def guest(world: World, unique: Callable[[str], str]) -> Iterator[Guest]:
     world.rows(f"DELETE FROM privid.executable_store WHERE owner = '{role}'; DROP OWNED BY {role}; DROP ROLE {role}", user="privid")
 
 
+# Slots
+
+
+def test_a_slot_that_is_longer_than_the_quota_is_refused_before_the_charge(guest: Guest) -> None:
+    """Nobody else has the lane as long as it lasts."""
+    guest.quota(slot_seconds=2)
+    table, spent = guest.table("long", "calm", timeout="3s"), guest.world.spent("calm")
+    assert "would have slots of 3 s, and its quota is 2 s" in str(guest.refused(f"SELECT count(*) FROM {table}"))
+    assert any("its slots last 3 s" in row[0] for row in guest.rows(f"EXPLAIN SELECT count(*) FROM {table}"))
+    assert guest.world.spent("calm") == spent
+
+
+# Computations
+
+#: of what no bound allows within a second
+SLOW = "SELECT count(*) FROM {} WHERE " + " AND ".join(f"note NOT LIKE '%{'a' * 500}{i}%'" for i in range(20))
+
+
+def test_slow_computations_are_counted_by_their_bounds_and_refused_before_the_charge(guest: Guest) -> None:
+    """They are computed one after the other, each for as long as it could take, also if nobody waits for it any more."""
+    table = guest.table("heavy", "calm", max_rows="2", columns="v float8 DEFAULT 0, note text DEFAULT ''")
+    statement = SLOW.format(table)
+    with guest.connect() as connection:
+        connection.execute("SET privid.allowance = '1d'")
+        ((plan,),) = connection.execute(f"EXPLAIN (FORMAT JSON) {statement}".encode()).fetchall()
+        seconds = plan_of(plan)["Allowance"]
+        assert 2 < seconds < 20
+        assert guest.rows(f"SELECT count(*) < 1000 FROM {table}") == [(True,)]  # its chunks are known from now on
+        spent = guest.world.spent("calm")
+        guest.quota(compute_seconds=int(seconds))
+        shown = connection.execute(f"EXPLAIN {statement}".encode()).fetchall()
+        assert any(f"and the quota of role \"{guest.role}\" is {int(seconds)} s" in line for (line,) in shown)
+        with pytest.raises(psycopg.errors.ConfigurationLimitExceeded, match="slow computations"):
+            connection.execute(statement.encode())
+        assert guest.world.spent("calm") == spent
+        guest.quota(compute_seconds=int(seconds) + 1)
+        with guest.connect() as other:
+            other.execute("SET privid.allowance = '1d'; SET statement_timeout = '1s'")
+            with pytest.raises(psycopg.errors.QueryCanceled):
+                other.execute(statement.encode())
+        with pytest.raises(psycopg.errors.ConfigurationLimitExceeded, match="slow computations"):
+            connection.execute(statement.encode())
+        assert guest.rows(f"SELECT count(*) < 1000 FROM {table} WHERE v > 0") == [(True,)]  # what is quick has another lane
+        assert wait_until(lambda: guest.used("compute_seconds")[0] == 0, 60)
+
+
 # Uploads
 
 
@@ -91,11 +139,9 @@ def test_bytes_of_executables_and_files_are_counted_together(guest: Guest) -> No
     guest.rows("SELECT privid.upload('one', %s)", b"#!/bin/sh\n".ljust(550))
 
 
-def test_rows_that_are_written_without_the_function_are_counted_too(guest: Guest) -> None:
-    guest.quota(executables=1)
-    guest.refused("INSERT INTO privid.executable_store (name, content, owner) SELECT 'e' || n, '#!/bin/sh', current_user "
-                  "FROM generate_series(1, 2) n")
-    assert guest.used("executables") == (0, 1)
+def test_nobody_writes_uploads_without_the_function_by_which_they_are_counted(guest: Guest) -> None:
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        guest.rows("INSERT INTO privid.executable_store (name, content, owner) VALUES ('e', '#!/bin/sh', current_user)")
 
 
 def uploads_at_once(guest: Guest, isolation: str) -> list[str | None]:
@@ -229,6 +275,26 @@ def test_a_release_too_many_is_refused_before_it_is_charged_and_the_next_one_is_
     wait_for(lambda: guest.used("jobs") == (0, 1))
 
 
+def test_more_slots_than_a_role_may_have_are_refused_before_they_are_charged(guest: Guest, world: World,
+                                                                             unique: Callable[[str], str]) -> None:
+    table = guest.table(unique("t"), "calm")
+    slots = guest.slots(table)
+    guest.quota(slots=slots - 1)
+    before = world.spent("calm")
+    message = str(guest.refused(f"SELECT count(*) FROM {table}"))
+    assert f"would have {slots} slots under way, and its quota is {slots - 1}" in message and "Ask about a shorter time" in message
+    assert world.spent("calm") == before and guest.used("slots") == (0, slots - 1)
+    shown = "\n".join(row[0] for row in guest.rows(f"EXPLAIN SELECT count(*) FROM {table}"))
+    assert "A release would be refused" in shown
+    guest.quota(slots=slots)
+    thread, found = in_background(guest, f"SELECT count(*) FROM {table}")
+    wait_for(lambda: guest.used("slots") == (slots, slots))
+    thread.join()
+    assert isinstance(found[0], list), found
+    wait_for(lambda: guest.used("slots") == (0, slots))
+    assert "A release would be refused" not in str(guest.rows(f"EXPLAIN SELECT count(*) FROM {table}"))  # its rows are kept
+
+
 def test_raw_reads_of_an_owner_are_counted_and_refused_too(guest: Guest, world: World, unique: Callable[[str], str]) -> None:
     table = guest.table(unique("t"))
     guest.rows(f"GRANT USAGE ON SCHEMA {guest.role} TO owner; GRANT SELECT ON {table} TO owner")
@@ -314,7 +380,7 @@ def test_who_runs_the_database_sets_quotas_and_whoever_is_granted_that(guest: Gu
                       "UPDATE privid.quota_use SET jobs = 0"):
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             guest.rows(statement)
-    set_quota = "FUNCTION privid.set_quota(text, integer, bigint, integer, bigint, integer)"
+    set_quota = "FUNCTION privid.set_quota(text, integer, bigint, integer, bigint, integer, bigint, integer, integer)"
     with pytest.raises(psycopg.errors.InsufficientPrivilege):  # another owner's analyst might be meant
         world.rows(f"SELECT privid.set_quota('{guest.role}', jobs => 1)", user="owner")
     world.rows(f"GRANT EXECUTE ON {set_quota} TO owner", user="privid")
@@ -347,4 +413,4 @@ def test_everybody_sees_their_own_and_who_sets_them_sees_all(guest: Guest, world
     assert {role for role, in world.rows("SELECT role FROM privid.quotas", user="owner")} == {"owner"}
     assert {guest.role, "analyst", "owner"} <= {role for role, in world.rows("SELECT role FROM privid.quotas", user="privid")}
     assert [row[0] for row in guest.rows("SELECT resource FROM privid.quotas")] == [
-        "executables", "upload_bytes", "tables", "kept_bytes", "jobs"]
+        "executables", "upload_bytes", "tables", "kept_bytes", "jobs", "slots", "slot_seconds", "compute_seconds"]

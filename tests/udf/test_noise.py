@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import chi2
 
 from privid.errors import InvalidValue
-from privid.model import Key, Output, Plan
-from privid.udf.noise import MAX_SCALE, _laplace, float_scale, notice, perturb
+from privid.model import Collected, Key, Mechanism, Output, Plan
+from privid.udf.noise import MAX_SCALE, _laplace, answer, float_scale, notice, perturb
 
 
 def output(scale: Fraction | int = 0, *, step: Fraction | int = 1, epsilon: Fraction | int = 1, type: str = "int8",
@@ -148,3 +148,17 @@ def test_the_notice_tells_epsilon_scale_and_error() -> None:
     assert notice(plan(output(18), SUM)) == (
         "epsilon 1 was charged; count(*): scale 18, 95 % error +/-54; sum(range(v, 0, 999)): exact")
     assert "exact" in notice(plan(output())) and "\n" not in notice(plan(output()))
+
+
+def test_what_gets_no_noise_is_taken_from_what_was_computed_apart() -> None:
+    exact = Output("count(*)", "int8", Fraction(1), Fraction(0), Fraction(0), Fraction(0), Fraction(0), mechanism=Mechanism.EXACT)
+    noisy = output(1)
+    mean = Output("avg(range(v, 0, 10))", "float8", Fraction(1, 100), Fraction(1), Fraction(1, 100), Fraction(1), Fraction(0),
+                  mechanism=Mechanism.AVERAGE, collects=(2, 3), scales=(Fraction(0), Fraction(1, 100)), low=Fraction(0), high=Fraction(10))
+    plan = Plan((), (exact, noisy, mean), (("a",), ("b",)), Fraction(1), "", "", {}, columns=(Collected(0),) * 4)
+    settled = [("a", "80", "0", "80", "400"), ("b", "80", "0", "80", "400")]
+    for rows in ([], [("a", "7", "0", "7", "70")]):  # of a late room, or of one that is wrong
+        found = answer(plan, rows, settled)[0]
+        assert [row[:2] for row in found] == [["a", "80"], ["b", "80"]]
+        assert all(abs(int(row[2] or 0)) < 100 for row in found)
+        assert all(row[3] != "5" for row in found)  # the middle, which is the answer of no rows

@@ -39,10 +39,14 @@ from .calculus_tape import Part, Recording, Tape
 from .calculus_world import Pair, Words, World, fresh_pair, mutated
 from .statements_calls import read_calls
 
-__all__ = ["Discovery", "main"]
+__all__ = ["Discovery", "Rows", "main"]
 
+Rows = list[Sequence[str | None]]
 #: in the place of an answer that PostgreSQL could not be asked for: nothing is compared with it
 _UNSEEN: Answer = {}
+#: how often the session moves, and where to: zones with odd offsets, with a day that is missing, and by rules
+_MOVES = 0.003
+_ZONES = ("UTC", "UTC", "Europe/Berlin", "America/St_Johns", "Asia/Kathmandu", "Pacific/Apia", "<AAA>-9:30<BBB>-11,J60/2,J300/2")
 #: pairs of a statement at first, and of each further round from those that came nearest
 _FIRST, _ROUND = 12, 12
 #: rounds at most
@@ -83,6 +87,8 @@ class Discovery(Searcher):
         """Until so many pairs have been compared."""
         goal = self.tally.pairs + pairs
         while self.tally.pairs < goal:
+            if self.rng.random() < _MOVES:
+                self.stand.set_zone(self.rng.choice(_ZONES))
             query = self.draw()
             claim = self.claim(query)
             new = self.levels.typed.met.note(self.levels.typed.used, claim is not None)
@@ -90,11 +96,14 @@ class Discovery(Searcher):
                 if self.nearly.note(self.way.steps):
                     self.nearly.keep(self.tape.recorded(), self.way.steps)
                 continue
-            if not claim.plan.reads and any(output.public is None for output in claim.plan.outputs):
+            if not claim.plan.computes and any(output.public is None for output in claim.plan.outputs):
                 continue  # no chunk is chosen: nothing is evaluated, and nothing can change
             features = features_of(claim.plan.derivation, claim.request["select"], query.forms) | self.way.steps
             seldom = self.kept.note(features)
             try:
+                if (found := self.unsettled(query, claim)) is not None:
+                    self.tally.findings.append(str(found))
+                    continue
                 finding, nearest = self.look(query, claim, seldom)
             except psycopg.Error as error:
                 if not self.stand.engine.room.refuses(claim):
@@ -184,7 +193,7 @@ class Discovery(Searcher):
             best = sorted(best, key=lambda item: -item[0])[:4]
             idle = 0 if best[0][0] > before else idle + 1  # what comes nearer is followed, and longer what has come near
             before = best[0][0]
-            if idle >= rounds * (_LONGER if before >= _NEAR else 1) or not claim.plan.reads or self.enough(before) or (
+            if idle >= rounds * (_LONGER if before >= _NEAR else 1) or not claim.plan.computes or self.enough(before) or (
                     claim.plan.epsilon and not before and self.rng.random() < 0.8):
                 break  # what never changes is left early
             pairs = [mutated(self.rng, self.rng.choice(best)[1], tables, self.odd, words) if self.rng.random() < 0.8 else
@@ -242,12 +251,16 @@ class Discovery(Searcher):
         found, ratio = super()._judge(query, claim, pair, one, other)
         if found is None and one != other and claim.plan.argmax is None and all(o.public is None for o in claim.plan.outputs):
             try:
-                shown = [_shown(claim, answer) for answer in (one, other)]
+                shown = [self.shown(claim, answer) for answer in (one, other)]
             except ValueError as error:  # what was collected is not what was judged
                 return Finding(query, pair, Fraction(0), Fraction(0), f"no answer can be made of what is collected: {error}"), 1.0
             if shown[0] != shown[1]:
                 return Finding(query, pair, Fraction(0), Fraction(0), f"what is shown without noise: {shown[0]} and {shown[1]}"), 1.0
         return found, ratio
+
+    def shown(self, claim: Claim, answer: Answer) -> Rows:
+        """What a release shows of an answer but for what has noise."""
+        return _shown(claim, answer)
 
     def covered(self) -> tuple[int, list[str]]:
         """How many entries of the list there are, and those that no accepted statement had."""
@@ -256,7 +269,7 @@ class Discovery(Searcher):
         return len(listed), sorted(listed - self.met)
 
 
-def _shown(claim: Claim, answer: Answer) -> list[Sequence[str | None]]:
+def _shown(claim: Claim, answer: Answer) -> Rows:
     """The rows of a release, made as the engine makes them, but for what has noise, which is left out."""
     exact = [not (o.scale or any(o.scales)) for o in claim.plan.outputs]
     nothing = (None,) * len(claim.plan.keys)
@@ -305,15 +318,17 @@ def main() -> int:
         stand = Stand(layout)
         try:
             search, told = Discovery(stand, options.seed), 0
-            while search.tally.pairs < options.pairs:
-                search.run(min(20_000, options.pairs - search.tally.pairs))
-                listed, missing = search.covered()
-                for finding in search.tally.findings[told:]:
-                    print(f"\nVIOLATION: {finding}", flush=True)
-                told = len(search.tally.findings)
-                print(f"{search.tally.pairs:>9} pairs, {search.tally.accepted['all']} of {search.tally.drawn['all']} statements, "
-                      f"{len(search.tally.findings)} violations, {100 - 100 * len(missing) / listed:.1f} % of the list, "
-                      f"{time.monotonic() - begun:.0f} s", flush=True)
+            with suppress(KeyboardInterrupt):
+                while search.tally.pairs < options.pairs:
+                    search.run(min(20_000, options.pairs - search.tally.pairs))
+                    listed, missing = search.covered()
+                    for finding in search.tally.findings[told:]:
+                        print(f"\nVIOLATION: {finding}", flush=True)
+                    told = len(search.tally.findings)
+                    print(f"{search.tally.pairs:>9} pairs, {search.tally.accepted['all']} of {search.tally.drawn['all']} statements, "
+                          f"{len(search.tally.findings)} violations, {100 - 100 * len(missing) / listed:.1f} % of the list, "
+                          f"{time.monotonic() - begun:.0f} s", flush=True)
+            listed, missing = search.covered()
         finally:
             stand.close()
     print(search.tally.report())

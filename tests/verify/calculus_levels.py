@@ -17,7 +17,7 @@ from .statements_literals import LITERALS
 __all__ = ["Levels"]
 
 #: what a statement is made of: joins, lists and scans alone; operators over bare columns; expressions over little; or all of it
-_STYLES = ("shape", "shape", "operators", "operators", "value", "value", "both")
+_STYLES = ("shape", "shape", "shape", "operators", "operators", "value", "value", "both")
 _DEPTHS = {"operators": (0, 1, 1, 1, 1, 2, 2), "value": (0, 0, 0, 1), "both": (0, 1, 1, 2, 2, 2, 3)}
 
 

@@ -18,11 +18,12 @@ from fractions import Fraction
 from typing import Any
 
 from privid.errors import PrividError
+from privid.udf import noise
 from tests.algebra.mutants import MUTANTS, Mutant
 from tests.algebra.weaknesses import WEAKNESSES
 
 from .calculus_claims import Claim
-from .calculus_discover import Discovery
+from .calculus_discover import Discovery, Rows
 from .calculus_grammar import Query
 from .calculus_mechanisms import Answer, Part
 from .calculus_paths import Way
@@ -33,8 +34,9 @@ from .calculus_world import TABLES, Pair
 
 __all__ = ["ALL", "Hunt", "main"]
 
-#: pairs of a statement of which all versions claim the same; and rounds without coming nearer, of one of which some claim otherwise
-_FIRST_IF_ALIKE, _ROUNDS_IF_OTHERWISE = 6, 4
+#: pairs of a statement of which all versions claim the same; and rounds without coming nearer, of one of which some claim otherwise: when
+#: most versions are found already, what is left is worth more
+_FIRST_IF_ALIKE, _ROUNDS_IF_OTHERWISE, _ROUNDS_IF_FEW = 6, 4, 8
 #: statements of which a version claims otherwise that are enough
 _MANY = 25
 
@@ -77,6 +79,7 @@ class Hunt(Discovery):
         self._nearest = 0.0
         self._beside = set[str](), set[str]()
         self._changes: dict[Any, tuple[Answer, Answer, Fraction]] = {}
+        self._shown: dict[Any, tuple[Answer, Rows]] = {}
         self.standing = {mutant.name: Standing() for mutant in mutants}
 
     def claim(self, query: Query) -> Claim | None:
@@ -91,8 +94,11 @@ class Hunt(Discovery):
         asked = list(self.open) if every else self._asked(query)
         right = self._right or (self._judged(bodies) if asked else None)  # of a level that is not the statement's only release
         for mutant in asked:
-            with made(mutant):
-                other = self._judged(bodies)
+            if self._versions[mutant.name].claims_alike and not every:
+                other = right
+            else:
+                with made(mutant):
+                    other = self._judged(bodies)
             if other is not None and (self._elsewhere(mutant, query) or right is None or _differ(right, other)):
                 self.standing[mutant.name].otherwise += 1
                 found.append((mutant, other))
@@ -116,9 +122,9 @@ class Hunt(Discovery):
         versions = self._open_versions
         asked, other = self._beside
         answered = Way(code={answers.__code__ for answers in self.stand.engine.room.answering()}).places()
-        called = None if self.way.code is None else self.way.places() | answered
         for version in versions:
-            if not version.comparable and (called is None or version.places is None or version.places & called):
+            if not version.comparable and not version.claims_alike and (version.places is None or version.places & answered or
+                                                                        any("calculus" in place for place in version.places)):
                 asked.add(version.mutant.name)
                 other.add(version.mutant.name)
         for name in asked:
@@ -135,6 +141,8 @@ class Hunt(Discovery):
     def rounds(self, seldom: bool) -> int:
         """More for a version that was missed before, but for one that claims otherwise of many statements: there the next is worth more."""
         counts = [self.standing[mutant.name].otherwise for mutant, _ in self._claims]
+        if len(self.open) < len(self.caught) / 2:
+            return max((2 if count > 4 * _MANY and self.rng.random() < 0.8 else _ROUNDS_IF_FEW for count in counts), default=0)
         return max((2 if count > _MANY else min(count, _ROUNDS_IF_OTHERWISE) for count in counts), default=0)
 
     @property
@@ -149,7 +157,7 @@ class Hunt(Discovery):
         """What the calculus, or the version that is in its place, claims of the outermost level that it accepts."""
         for body in bodies:
             try:
-                return Claim(body, self.stand.engine.judge.judge(body), {})
+                return Claim(body, self.stand.engine.judge.claimed(body), {})
             except PrividError:
                 continue
             except Exception:  # a version may be so wrong that it contradicts itself
@@ -160,6 +168,7 @@ class Hunt(Discovery):
         """For the calculus as it is, and for every other version: a pair is as near as it is to any claim. What is found where only a
         faulty version claims something is that version's."""
         self._changes.clear()
+        self._shown.clear()
         answers = self.both(query, claim, pairs)
         right = self.compared(query, claim, pairs, answers)
         ratios, known = [ratio for _, ratio in right], {claim.inner.query: answers}
@@ -176,9 +185,7 @@ class Hunt(Discovery):
                 rated = self.compared(query, other, pairs, found)
             finding = next((finding for finding, _ in rated if finding is not None), None)
             if finding is not None:
-                self._claims.remove((mutant, other))
-                self.open.remove(mutant)
-                self.caught[mutant.name] = Caught(self.tally.pairs, time.monotonic() - self.begun, str(finding))
+                self._catch(mutant, other, finding)
                 continue
             ratios = [max(one, ratio) for one, (_, ratio) in zip(ratios, rated, strict=True)]
             nearest = max((ratio for _, ratio in rated), default=0.0)
@@ -186,12 +193,34 @@ class Hunt(Discovery):
                 standing.nearest, standing.statement = nearest, query.claimed
         return [(None if self._refused else finding, ratio) for (finding, _), ratio in zip(right, ratios, strict=True)]
 
+    def unsettled(self, query: Query, claim: Claim) -> Finding | None:
+        """The same of every other version."""
+        for mutant, other in list(self._claims):
+            with made(mutant) if self._versions[mutant.name].changes_rows or mutant.everywhere else nullcontext():
+                finding = super().unsettled(query, other)
+            if finding is not None:
+                self._catch(mutant, other, finding)
+        return None if self._refused else super().unsettled(query, claim)
+
+    def _catch(self, mutant: Mutant, claim: Claim, finding: Finding) -> None:
+        self._claims.remove((mutant, claim))
+        self.open.remove(mutant)
+        self.caught[mutant.name] = Caught(self.tally.pairs, time.monotonic() - self.begun, str(finding))
+
     def changed(self, one: Answer, other: Answer, part: Part) -> Fraction:
         """Once for all versions that measure the same."""
         key = (id(one), id(other), part.measure)
         if key not in self._changes:
             self._changes[key] = one, other, super().changed(one, other, part)  # the answers too: so nothing else has their ids
         return self._changes[key][2]
+
+    def shown(self, claim: Claim, answer: Answer) -> Rows:
+        """Once for all versions that show the same of it, in the same way."""
+        plan = claim.plan
+        key = (id(answer), plan.keys, tuple(bool(o.scale or any(o.scales)) for o in plan.outputs), noise.answer)
+        if key not in self._shown:
+            self._shown[key] = answer, super().shown(claim, answer)
+        return self._shown[key][1]
 
     def hunt(self, pairs: int, seconds: float = float("inf")) -> None:
         """Until all are caught, or so many pairs were compared, or so long."""

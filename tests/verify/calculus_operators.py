@@ -11,18 +11,13 @@ from dataclasses import replace
 from .calculus_tape import production
 from .calculus_typed import NUMBERS, Column
 from .calculus_values import KEYS, Level, Values
-from .calculus_world import TABLES
+from .calculus_world import KINDS, TABLES
 
 __all__ = ["Operators"]
 
 _BASE = (Column("chunk", "timestamptz", True), Column("plate", "text"), Column("v", "float8"), Column("w", "float8"),
          Column("red", "boolean"), Column("size", "anyenum"))
 _BOUNDED = tuple(replace(c, declared=c.text in ("plate", "v")) for c in _BASE)
-#: tables by what is known of them: each kind is drawn as often as another
-_KINDS: dict[str, list[str]] = {}
-for _site in TABLES.values():
-    _KINDS.setdefault("options" if _site.bounded else "cells" if _site.cells else "regions" if _site.regions else
-                      "mask" if _site.mask else "pad" if _site.pad else "plain", []).append(_site.name)
 #: tables whose number of rows is public: how many of them have a value is then all that is told of it
 _PADDED = [site.name for site in TABLES.values() if site.pad]
 #: methods that draw a relation over others
@@ -34,7 +29,7 @@ class Operators(Values):
     """Draws relations."""
 
     def table(self) -> Level:
-        site = TABLES[self.rng.choice(_PADDED if self.chance(self.padded) else _KINDS[self.rng.choice(sorted(_KINDS))])]
+        site = TABLES[self.rng.choice(_PADDED if self.chance(self.padded) else KINDS[self.rng.choice(sorted(KINDS))])]
         forms = {f"stride {'+' if site.step > site.size else '-' if site.step < site.size else '0'}",
                  *(form for form, there in (("pad", site.pad), ("mask", site.mask), ("regions", site.regions),
                                                     ("column options", site.bounded)) if there)}

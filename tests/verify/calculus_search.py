@@ -16,6 +16,7 @@ from privid.model import Plan
 from .calculus_claims import Claim
 from .calculus_grammar import Grammar, Query
 from .calculus_mechanisms import Answer, Part, change, collected, public
+from .calculus_settled import against_nothing, contradiction
 from .calculus_stand import NotOneRelease, Stand
 from .calculus_world import TABLES, Pair, World, copy_text, fresh_pair, mutated
 
@@ -57,12 +58,14 @@ class Tally:
     examples: dict[str, str] = field(default_factory=dict)
     tightest: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     findings: list[str] = field(default_factory=list)
-    #: statements of which some neighbour changed the answer
+    #: statements of which some neighbour changed the answer; and that show numbers without noise though something is protected
     live: int = 0
+    settled: int = 0
 
     def add(self, other: Tally) -> None:
         self.pairs += other.pairs
         self.live += other.live
+        self.settled += other.settled
         for mine, theirs in ((self.drawn, other.drawn), (self.accepted, other.accepted), (self.refusals, other.refusals),
                              (self.failures, other.failures)):
             mine.update(theirs)
@@ -73,7 +76,7 @@ class Tally:
 
     def report(self) -> str:
         lines = [f"{self.pairs} pairs, {self.accepted['all']} of {self.drawn['all']} statements accepted, {self.live} changed, "
-                 f"{len(self.findings)} violations",
+                 f"{self.settled} settled, {len(self.findings)} violations",
                  f"{'form':<26}{'drawn':>8}{'accepted':>10}{'tightest':>10}"]
         for form, drawn in sorted(self.drawn.items()):
             lines.append(f"{form:<26}{drawn:>8}{100 * self.accepted[form] / drawn:>9.0f}%{self.tightest.get(form, 0.0):>10.3f}")
@@ -173,9 +176,24 @@ class Searcher:
 
     def evaluated(self, query: Query, claim: Claim, columns: Sequence[str], pairs: Sequence[Pair]) -> list[tuple[Answer, Answer]]:
         """What the room evaluates; what is said to be public, and so evaluated nowhere, by the statement itself."""
-        if not claim.plan.reads or any(output.public is not None for output in claim.plan.outputs):
+        if not claim.plan.computes or any(output.public is not None for output in claim.plan.outputs):
             return self.answers(query, columns, pairs)
         return self.stand.inner.answers(claim, pairs)
+
+    def unsettled(self, query: Query, claim: Claim) -> Finding | None:
+        """Some rows of which a number without noise is not what the engine takes it for: what it is of no rows."""
+        if not claim.plan.settled:
+            return None
+        self.tally.settled += 1
+        pairs = [against_nothing(fresh_pair(self.rng, query.tables, self.odd)) for _ in range(8)]
+        for pair, (one, other) in zip(pairs, self.stand.inner.answers(claim, pairs), strict=True):
+            try:
+                why = contradiction(claim.plan, one, other)
+            except ValueError as error:  # what was collected is not what was judged
+                why = f"no answer can be made of what is collected: {error}"
+            if why is not None:
+                return Finding(query, pair, Fraction(0), Fraction(0), why)
+        return None
 
     # Search
 
@@ -214,6 +232,8 @@ class Searcher:
                 wrong = values.contradicted(answer, full=_full(plan, world))
                 if wrong is not None:
                     return Finding(query, pair, Fraction(0), Fraction(0), f"{output.label}, said to be public: {wrong}"), 1.0
+        if one == other:
+            return None, 0.0
         for output, pieces in zip(plan.outputs, claim.noisy, strict=True):
             for part in pieces:
                 changed = self.changed(one, other, part)
@@ -237,6 +257,9 @@ class Searcher:
             if claim is None:
                 continue
             try:
+                if (found := self.unsettled(query, claim)) is not None:
+                    self.tally.findings.append(str(found))
+                    continue
                 # some statements are searched much longer
                 finding = self.search(query, claim, **(options or {"rounds": 25 if self.rng.random() < 0.1 else 4}))
             except psycopg.Error as error:

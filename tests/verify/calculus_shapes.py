@@ -9,7 +9,7 @@ from __future__ import annotations
 from .calculus_grammar import Agg, Query
 from .calculus_tape import Tape
 from .calculus_times import Times
-from .calculus_world import PLATES, TABLES
+from .calculus_world import KINDS, PLATES, TABLES
 
 __all__ = ["Shapes"]
 
@@ -26,15 +26,16 @@ class Shapes:
         return self.rng.random() < p
 
     def draw(self) -> Query:
-        name = self.rng.choice(("joined", "joined", "listed", "listed", "looked_up", "looked_up", "times", "times", "scans", "groups"))
+        name = self.rng.choice(("joined", "joined", "listed", "listed", "looked_up", "looked_up", "times", "times", "scans", "groups",
+                                "groups", "sets"))
         keys, agg, body = {"joined": self.joined, "listed": self.listed, "looked_up": self.looked_up, "times": self.times.draw,
-                           "scans": self.scans, "groups": self.groups}[name]()
+                           "scans": self.scans, "groups": self.groups, "sets": self.sets}[name]()
         # rows of keys without a match have no cell, and are in no answer
         forms = {f"shape: {name}", *({"keys: listed"} if len(keys) > 1 else ())}
         return Query("", keys, (agg,), body, frozenset(forms), 0)
 
     def table(self) -> str:
-        return f"@{self.rng.choice(sorted(TABLES))}@"
+        return f"@{self.rng.choice(KINDS[self.rng.choice(sorted(KINDS))])}@"
 
     def condition(self, value: str) -> str:
         """Met by some rows; by those of NULLs, or not."""
@@ -48,6 +49,8 @@ class Shapes:
 
     def total(self, n: str) -> Agg:
         bounds = f"{self.rng.choice((0, 0, 2))}, {self.rng.choice((3, 10))}"
+        if self.chance(0.1):
+            return Agg("percentile_cont", f"range({n}, {bounds})", fraction=self.rng.choice(("0.5", "0.9")))
         return self.rng.choice((Agg("count"), Agg("count", n), Agg("sum", f"range({n}, {bounds})"), Agg("sum", f"range({n}, {bounds})")))
 
     def aggregate(self, column: str) -> str:
@@ -55,15 +58,18 @@ class Shapes:
                                 f"sum({self.value(column)})", f"avg({self.value(column)})"))
 
     def groups(self) -> tuple[tuple[str, ...], Agg, str]:
-        """Groups by plate, with a condition on them."""
+        """Groups by plate, or all rows as one, with a condition on them."""
         having = f" HAVING count(*) {self.rng.choice(('=', '<=', '>=', '<'))} {self.rng.choice((1, 2, 3))}" if self.chance(0.6) else ""
+        if self.chance(0.15):
+            return (), self.total("n"), f"FROM (SELECT {self.aggregate('v')} AS n FROM {self.table()} q) q"
         below = f"SELECT plate, {self.aggregate('v')} AS n FROM {self.table()} q GROUP BY plate{having}"
         if self.chance(0.4):
             below = f"SELECT n FROM ({below}) q ORDER BY n{self.rng.choice(('', ' DESC'))} LIMIT {self.rng.choice((1, 5, 50))}"
         return (), self.total("n"), f"FROM ({below}) q"
 
     def joined(self) -> tuple[tuple[str, ...], Agg, str]:
-        kind, two = self.rng.choice(_JOINS), self.chance(0.3)
+        kind = self.rng.choice(_JOINS)
+        two = self.chance(0.5 if kind == "FULL JOIN" else 0.3)
         right = f"(SELECT plate, v, CASE WHEN red THEN plate ELSE 'z' END AS other FROM {self.table()} q)" if two else self.table()
         on = "a.plate = b.plate AND a.plate = b.other" if two else "a.plate = b.plate"
         sides = ("a.plate", "b.plate", "b.other") if two else ("a.plate", "b.plate")
@@ -81,6 +87,21 @@ class Shapes:
             return (), Agg("count", key, True), joined
         return (), self.total("n"), f"FROM (SELECT {key} AS k, {self.aggregate('b.v')} AS n {joined} GROUP BY 1) q"
 
+    def sets(self) -> tuple[tuple[str, ...], Agg, str]:
+        """Two relations in a set operation: of one table, or of two, of all their rows or some."""
+        word = self.rng.choice(("UNION", "UNION", "UNION ALL", "INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL"))
+        column, tables = self.rng.choice(("plate", "plate", "v")), [self.table()] * 2 if self.chance(0.5) else [self.table(), self.table()]
+        sides = [f"SELECT {column if self.chance(0.9) or column == 'plate' else 'w'} AS u FROM {table} q{self.some()}" for table in tables]
+        if column == "plate" and self.chance(0.4):  # an option of the column, or a condition, says what it may be
+            where = f" WHERE u IN ({', '.join(map(repr, PLATES[:3]))})" if self.chance(0.5) else ""
+            return ("u",), Agg("count"), f"FROM ({f' {word} '.join(sides)}) q{where}"
+        shown = Agg("sum", "range(u, 0, 3)") if column == "v" and self.chance(0.5) else Agg("count")
+        return (), shown, f"FROM ({f' {word} '.join(sides)}) q"
+
+    def some(self) -> str:
+        """A condition on chunks or on values, or none."""
+        return self.rng.choice(("", "", f" WHERE chunk {self.rng.choice('<>')} '2026-03-01 06:00:01+00'", f" WHERE {self.condition('v')}"))
+
     def grouped(self, having: str = "") -> str:
         """Groups by plate, or by plate and another column, as an item of FROM."""
         return f"(SELECT plate, w, {self.aggregate('v')} AS v FROM {self.table()} q GROUP BY plate, w{having})" if self.chance(0.5) else \
@@ -89,21 +110,27 @@ class Shapes:
     def keyed(self, of: str, alias: str) -> str:
         """Public rows with a key of a kind and a number."""
         if of == "text" and self.chance(0.5):
-            return f"plates AS {alias}(key, owner, weight)"
-        keys = [repr(p) for p in PLATES] if of == "text" else [f"{number}::float8" for number in (0, 1, 2, 3, 5, 10)]
-        values = ", ".join(f"({key}, {self.rng.choice((0, 1, 2, 5))})" for key in self.rng.sample(keys, 4))
+            return f"plates AS {alias}(key, owner, weight)" if self.chance(0.85) else f"tolls AS {alias}(key, weight)"
+        known = [repr(p) for p in PLATES] if of == "text" else ["0", "1", "2", "3", "5", "10"]
+        chosen = self.rng.sample(known, 4)
+        if self.chance(0.2):  # two that are equal, and may be written differently
+            chosen[0] = chosen[1] if of == "text" or self.chance(0.3) else "'-0'" if chosen[1] == "0" else f"'{chosen[1]}.0'"
+        chosen = chosen if of == "text" else [f"{number}::{of}" for number in chosen]
+        values = ", ".join(f"({key}, {self.rng.choice((0, 1, 2, 5))})" for key in chosen)
         return f"(VALUES {values}) AS {alias}(key, weight)"
 
     def looked_up(self) -> tuple[tuple[str, ...], Agg, str]:
         """Rows or groups with the public row that one of their columns equals, and conditions on either side."""
         item = f"{self.grouped()} a" if self.chance(0.5) else f"{self.table()} a"
-        by, kind = self.rng.choice(("plate", "plate", "v")), self.rng.choice(("JOIN", "LEFT JOIN"))
-        match = "a.plate" if by == "plate" else "a.v::float8"
-        on = f"p.key = {match}" + (f" AND ({self.condition(self.rng.choice(('a.v', 'p.weight')))})" if self.chance(0.5) else "")
-        where = f" WHERE {self.condition(self.rng.choice(('a.v', 'p.weight')))}" if self.chance(0.25) else ""
+        by, kind = self.rng.choice(("plate", "v")), self.rng.choice(("JOIN", "LEFT JOIN"))
+        of = "text" if by == "plate" else self.rng.choice(("float8", "float8", "numeric"))
+        match = "a.plate" if by == "plate" else f"a.v::{of}"
+        on = f"p.key = {match}" + (f" AND ({self.condition(self.rng.choice(('a.v', 'a.v', 'p.weight')))})" if self.chance(0.5) else "")
+        where = f" WHERE {self.condition(self.rng.choice(('a.v', 'p.weight')))}" if self.chance(0.4) else ""
         column = self.rng.choice(("a.v", "p.weight", "p.weight"))
-        shown = self.rng.choice((Agg("count"), Agg("count", column), Agg("sum", self.value(column)), Agg("count", column, True)))
-        return (), shown, f"FROM {item} {kind} {self.keyed('text' if by == 'plate' else 'number', 'p')} ON {on}{where}"
+        shown = self.rng.choice((Agg("count"), Agg("count", column), Agg("sum", self.value(column)), Agg("sum", self.value(column)),
+                                 Agg("count", column, True)))
+        return (), shown, f"FROM {item} {kind} {self.keyed(of, 'p')} ON {on}{where}"
 
     def listed(self) -> tuple[tuple[str, ...], Agg, str]:
         kinds = self.rng.choice((("x",), ("x",), ("x", "y")))
@@ -114,7 +141,7 @@ class Shapes:
         if what == "groups":
             item = f"{self.grouped(self.rng.choice(('', ' HAVING count(*) = 1')))} q"
             if self.chance(0.4):  # by what groups have, not by what they are
-                match, public = "q.v::float8", self.keyed("number", "k").replace("(key, weight)", "(key, kind)")
+                match, public = "q.v::float8", self.keyed("float8", "k").replace("(key, weight)", "(key, kind)")
         elif what == "joined":
             item = f"({self.table()} q {self.rng.choice(_JOINS[:2])} {self.table()} r ON q.plate = r.plate)"
         elif what == "listed":

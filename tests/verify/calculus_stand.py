@@ -171,6 +171,11 @@ class Stand:
             self.truth.execute(f"CREATE TEMP TABLE truth_{name} ({columns})".encode())
             self.truth.execute(f"CREATE INDEX ON pg_temp.truth_{name} (world)".encode())
 
+    def set_zone(self, zone: str) -> None:
+        """Of all that is asked from now on."""
+        for connection in (self.claims, self.truth):
+            connection.execute("SELECT set_config('TimeZone', %s, false)", (zone,))
+
     def connect(self, user: str) -> psycopg.Connection[tuple[Any, ...]]:
         return psycopg.connect(host=str(self.layout.run), port=self.layout.socket_port, dbname="privid", user=user, autocommit=True)
 

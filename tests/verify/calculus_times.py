@@ -1,17 +1,20 @@
 """Small statements in which little stands but time: bins, cells of a list, spans, and what of them is there at all.
 
-A time is the column chunk, a bin of it, or one thing before a moment and another after it, which may be no time, or none that ends.
+A time is the column chunk, a bin of it, or one thing before a moment and another after it, and a third after a later one: which may be no
+time, or none that ends, or one at an end of the type. A statement has ends of one kind.
 """
 
 from __future__ import annotations
 
 from .calculus_grammar import Agg
 from .calculus_tape import Tape
-from .calculus_world import PLATES, TABLES
+from .calculus_world import KINDS, PLATES
 
 __all__ = ["Times"]
 
-_ENDS = ("'infinity'::timestamptz", "'-infinity'::timestamptz", "NULL::timestamptz", "'2026-03-01 06:00+00'::timestamptz")
+#: what stands on both sides of the times that chunks have
+_ENDS = (("'-infinity'::timestamptz", "'infinity'::timestamptz"), ("NULL::timestamptz", "'2026-03-01 06:00+00'::timestamptz"),
+         ("'4714-11-24 00:00:00+00 BC'::timestamptz", "'294276-12-31 23:59:59+00'::timestamptz"))
 
 #: what has no value somewhere
 _PARTIAL = ("1 / ({})", "sqrt(({})::float8)", "ln(({})::float8)")
@@ -25,24 +28,28 @@ class Times:
 
     def __init__(self, rng: Tape) -> None:
         self.rng = rng
+        self.ends = _ENDS[0]
 
     def draw(self) -> Parts:
-        return self.rng.choice((self.spans, self.bins, self.cells, self.there))()
+        self.ends = self.rng.choice(_ENDS)
+        return self.rng.choice((self.spans, self.spans, self.bins, self.cells, self.there))()
 
     def table(self) -> str:
-        return f"@{self.rng.choice(sorted(TABLES))}@"
+        return f"@{self.rng.choice(KINDS[self.rng.choice(sorted(KINDS))])}@"
 
     def moment(self, chunk: str) -> str:
         """A time that is computed from chunk alone."""
-        middle = f"'2026-03-01 06:00:0{self.rng.choice((0.5, 1, 2))}+00'"
-        either = [chunk, self.rng.choice(_ENDS)]
-        self.rng.shuffle(either)
+        first, second = (f"'2026-03-01 06:00:0{second}+00'" for second in sorted(self.rng.sample((0.5, 1, 1.5, 2), 2)))
+        arms = self.rng.sample((chunk, *self.ends), 3)
+        either = f"CASE WHEN {chunk} < {first} THEN {arms[0]} ELSE {arms[1]} END"
+        third = f"CASE WHEN {chunk} < {first} THEN {arms[0]} WHEN {chunk} < {second} THEN {arms[1]} ELSE {arms[2]} END"
         return self.rng.choice((chunk, f"date_trunc('second', {chunk})", f"date_bin('2 seconds', {chunk}, '2026-03-01 06:00+00')",
-                                f"CASE WHEN {chunk} < {middle} THEN {either[0]} ELSE {either[1]} END"))
+                                either, third, third))
 
     def source(self) -> str:
-        """Rows with a time t: of one table, or of two, end to end."""
-        parts = [f"SELECT {self.moment('chunk')} AS t, plate, v FROM {self.table()} q" for _ in range(self.rng.choice((1, 2, 2)))]
+        """Rows with a time t: of one table, or of two, end to end; all of them, or some."""
+        where = f" WHERE v {self.rng.choice(('>', '=', '<'))} {self.rng.choice((0, 1))}" if self.rng.random() < 0.2 else ""
+        parts = [f"SELECT {self.moment('chunk')} AS t, plate, v FROM {self.table()} q{where}" for _ in range(self.rng.choice((1, 2, 2)))]
         return f"({' UNION ALL '.join(parts)}) q"
 
     def total(self, n: str) -> Agg:

@@ -36,7 +36,8 @@ _ENDS = {"float8": ("1e308::float8", "-1e308::float8", "5e-324::float8", "'NaN':
          "numeric": ("1e100::numeric", "1e-100::numeric", "'NaN'::numeric", "'Infinity'::numeric", "9e18::numeric"),
          "int8": ("9223372036854775807", "'-9223372036854775808'::int8", "2147483648"),
          "int4": ("2147483647", "'-2147483648'::int4"),
-         "timestamptz": ("'infinity'::timestamptz", "'-infinity'::timestamptz", "NULL::timestamptz")}
+         "timestamptz": ("'infinity'::timestamptz", "'-infinity'::timestamptz", "NULL::timestamptz",
+                         "'4714-11-24 00:00:00+00 BC'::timestamptz", "'294276-12-31 23:59:59+00'::timestamptz")}
 #: what statements say that people write to look at little
 _SMALL = {"text": tuple(map(repr, PLATES[:4])), **dict.fromkeys(NUMBERS, ("0", "1", "2", "5", "10"))}
 _LOWS, _HIGHS = ("0", "0", "0", "1", "2", "-3"), ("0.5", "1", "3", "5", "10", "30", "3.45675", "2.34565")

@@ -57,9 +57,18 @@ class Version:
 
     @cached_property
     def comparable(self) -> bool:
-        """Whether all that it replaces are functions of the calculus, which answer the same whenever they are asked."""
-        return all(isinstance(inspect.getattr_static(target, name), FunctionType)
-                   and "calculus" in getattr(target, "__module__", target.__name__) for target, name, _ in self.replaced)
+        """Whether all that it replaces are functions of the calculus, which answer the same whenever they are asked, or its modules."""
+        return all(isinstance(inspect.getattr_static(target, name), FunctionType | ModuleType) and _judges(target)
+                   for target, name, _ in self.replaced)
+
+    @cached_property
+    def claims_alike(self) -> bool:
+        """Whether it claims the same of every statement: what it does otherwise is done after the judgement."""
+        return (self.mutant.everywhere or self.changes_rows) and not any(_judges(target) for target, _, _ in self.replaced)
+
+
+def _judges(target: Any) -> bool:
+    return "calculus" in getattr(target, "__module__", getattr(target, "__name__", ""))
 
 
 @contextmanager
@@ -71,9 +80,25 @@ def beside(versions: Sequence[Version]) -> Iterator[tuple[set[str], set[str]]]:
             for target, name, value in version.replaced:
                 if (others := asked.get((id(target), name))) is None:
                     others = asked[id(target), name] = []
-                    patch.setattr(target, name, _asking(getattr(target, name), others, met, found))
+                    right = getattr(target, name)
+                    noting = _Noting(right, others, met, found) if isinstance(right, ModuleType) else _asking(right, others, met, found)
+                    patch.setattr(target, name, noting)
                 others.append((version.mutant.name, value))
         yield met, found
+
+
+class _Noting:
+    """A module in the place of which some versions have another: whoever asks it anything may be answered otherwise."""
+
+    def __init__(self, right: ModuleType, others: list[tuple[str, Any]], met: set[str], found: set[str]) -> None:
+        self._noted = right, others, met, found
+
+    def __getattr__(self, name: str) -> Any:
+        right, others, met, found = self._noted
+        for other, _ in others:
+            met.add(other)
+            found.add(other)
+        return getattr(right, name)
 
 
 def _asking(right: Callable[..., Any], others: list[tuple[str, Callable[..., Any]]], met: set[str],

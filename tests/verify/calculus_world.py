@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import random
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from json import dumps
 from typing import TypeVar
 
 from privid.model import Column
-from privid.sandbox.rows import parse_rows
+from privid.sandbox import rows as reading
 
-__all__ = ["CAMERAS", "COLUMNS", "FPS", "FRAMES", "KIND", "PLATES", "PUBLIC", "SIZES", "STARTS", "TABLES", "Pair", "Row", "Site", "Words",
-           "World", "copy_text", "fresh_pair", "mutated", "touched", "visible"]
+__all__ = ["CAMERAS", "COLUMNS", "FPS", "FRAMES", "KIND", "KINDS", "PLATES", "PUBLIC", "SIZES", "STARTS", "TABLES", "Pair", "Row", "Site",
+           "Words", "World", "array_text", "copy_text", "fresh_pair", "mutated", "touched", "visible"]
 
 T = TypeVar("T")
 
@@ -125,10 +126,7 @@ class Site:
 
     def read(self, rows: Sequence[Row]) -> Sequence[Row]:
         """The rows of a chunk as they are in the table: what the program printed, read by the reader of output."""
-        if not self.bounded:
-            return rows
-        printed = "".join(dumps({"plate": plate, "v": v}) + "\n" for plate, v, *_ in rows).encode()
-        return [(*read, *row[2:]) for read, row in zip(parse_rows(printed, _READ, len(rows)), rows, strict=True)]  # type: ignore[misc]
+        return [_read(row, reading._converter) for row in rows] if self.bounded else rows
 
     @cached_property
     def runs(self) -> tuple[tuple[int, str], ...]:
@@ -139,6 +137,11 @@ class Site:
     def moments(self) -> tuple[str, ...]:
         """The column chunk, for each run."""
         return tuple((STARTS + timedelta(seconds=(self.first + j * self.step) / FPS)).isoformat() for j, _ in self.runs)
+
+    @cached_property
+    def places(self) -> tuple[str, ...]:
+        """Chunk and region as rows of an array begin with them, for each run."""
+        return tuple(f'{moment},\\"{region}\\",' for moment, (_, region) in zip(self.moments, self.runs, strict=True))
 
     @property
     def options(self) -> dict[str, str]:
@@ -151,6 +154,13 @@ class Site:
     def strip(self, region: int) -> tuple[tuple[float, float], ...]:
         """The shape of a region, and of a mask: a part of a picture of 16 x 16 pixels."""
         return (4.0 * region, 0.0), (4.0 * region + 4, 0.0), (4.0 * region + 4, 16.0), (4.0 * region, 16.0)
+
+
+@lru_cache(maxsize=10_000)
+def _read(row: Row, _: object) -> Row:
+    """Each row once, by every version of the reader."""
+    (read,) = reading.parse_rows((dumps({"plate": row[0], "v": row[1]}) + "\n").encode(), _READ, 1)
+    return (*read, *row[2:])  # type: ignore[return-value]
 
 
 def _moment(frame: int) -> str:
@@ -179,6 +189,12 @@ TABLES = {site.name: site for site in (
     Site("o1", "north", 0, 8, 2, 2, 3, bounded=True),
     Site("o2", "south", 0, 7, 5, 5, 2, bounded=True, pad=True),
 )}
+
+#: tables by what is known of them: each kind is drawn as often as another
+KINDS: dict[str, list[str]] = {}
+for _site in TABLES.values():
+    KINDS.setdefault("options" if _site.bounded else "cells" if _site.cells else "regions" if _site.regions else
+                     "mask" if _site.mask else "pad" if _site.pad else "plain", []).append(_site.name)
 
 
 def touched(site: Site, first: int, frames: int) -> list[int]:
@@ -291,6 +307,13 @@ class Palette:
         kept = rows[:sum(rng.random() < fill for _ in rows)]
         return tuple(kept) + ((DEFAULT,) * (site.max_rows - len(kept)) if site.pad else ())
 
+    def sparse(self, site: Site, away: frozenset[int]) -> list[tuple[Row, ...]]:
+        """As many rows of each plate as of another, none in some runs."""
+        places = [j for j in range(len(site.runs)) if j not in away for _ in range(site.max_rows)]
+        chosen = Counter(self.rng.sample(places, min(len(places), self.rng.choice((1, 1, 1, 2, 3)) * len(self.plates))))
+        return [tuple(self.row() for _ in range(chosen[j])) + (DEFAULT,) * (site.max_rows - chosen[j] if site.pad else 0)
+                for j in range(len(site.runs))]
+
 
 _FILLS = (0.0, 0.3, 0.7, 1.0, 1.0)
 
@@ -318,13 +341,32 @@ def fresh_pair(rng: random.Random, tables: Sequence[str], odd: float = 0.0, word
     before: World = {}
     after: World = {}
     seen = {site.name: visible(rng, site, first, policy.frames) if site.camera == camera else frozenset[int]() for site in sites}
+    few = rng.random() < 0.25
+    if few:
+        left, right = _few_keys(rng, background, old, new, words)
     for site in sites:
-        one = [background.chunk(site, quiet) for _ in site.runs]
+        one = background.sparse(site, seen[site.name]) if few else [background.chunk(site, quiet) for _ in site.runs]
         other = list(one)
         for j in seen[site.name]:
             one[j], other[j] = old.chunk(site, left), new.chunk(site, right)
         before[site.name], after[site.name] = tuple(one), tuple(other)
     return Pair(camera, first, before, after, seen)
+
+
+def _few_keys(rng: random.Random, background: Palette, old: Palette, new: Palette, words: Words) -> tuple[float, float]:
+    """As many rows of each key as of another: some keys that are there without the event, some that it touches before, some after. How
+    full the event's chunks are then."""
+    named = [plate for plate in words.texts if plate in PLATES]
+    keys = rng.sample(PLATES, len(PLATES)) if len(named) < 2 or rng.random() < 0.3 else rng.sample(named, len(named))
+    there, rest = keys[:max(1, len(keys) // 2)], keys[len(keys) // 2:]
+    background.plates = there
+    old.plates, new.plates = rng.choice(((there, rest), (rest, there), (there, there), (rest, rest), (keys, there), (keys, rest)))
+    background.one_each = old.one_each = new.one_each = True
+    if rng.random() < 0.5:
+        old.v = background.v
+    if rng.random() < 0.5:
+        new.v = background.v
+    return rng.choice(((1.0, 1.0), (1.0, 1.0), (1.0, 0.0), (0.0, 1.0), (0.7, 0.7)))
 
 
 def _segment(rng: random.Random, sites: Sequence[Site], frames: int) -> int:
@@ -396,3 +438,17 @@ def copy_text(site: Site, world: int, runs: Iterable[Sequence[Row]]) -> str:
     return "".join(f"{world}\t{moment}\t{region}\t{plate}\t{v}\t{w}\t{red}\t{size}\n"
                    for moment, (_, region), rows in zip(site.moments, site.runs, runs, strict=True)
                    for plate, v, w, red, size in site.read(rows))
+
+
+def array_text(site: Site, runs: Sequence[Sequence[Row]]) -> str:
+    """An array of rows: chunk, region, plate, v, w, red, size."""
+    return "{" + ",".join([f'"({place}{_fields(row)})"' for place, rows in zip(site.places, runs, strict=True) if rows
+                           for row in site.read(rows)]) + "}"
+
+
+@lru_cache(maxsize=20_000)
+def _fields(row: Row) -> str:
+    """The values of a row in an array of rows; a text is quoted for the row, and that for the array."""
+    plate, v, w, red, size = row
+    quoted = '"' + plate.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return ",".join((quoted.replace("\\", "\\\\").replace('"', '\\"'), str(v), str(w), "t" if red else "f", size))

@@ -41,6 +41,7 @@ _OPTIONS = {
     "epsilon": number,
     "quantum": duration,
     "warm": name,
+    "visibility": name,
     "executable": name,
     "begin": moment,
     "end": moment,
@@ -150,7 +151,7 @@ class Hostile:
 
     def _camera(self) -> None:
         options = dict(_CAMERA)
-        for option in self.chance.sample([*_CAMERA, "fps", "quantum", "warm"], self.chance.choice([1, 1, 2])):
+        for option in self.chance.sample([*_CAMERA, "fps", "quantum", "warm", "visibility"], self.chance.choice([1, 1, 2])):
             options[option] = _OPTIONS[option](self.chance)
         called = f"h{self._number}" if self.chance.random() < 0.7 else name(self.chance) or "x"
         server = sql.Identifier(called.replace("\0", ""))

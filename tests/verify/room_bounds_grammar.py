@@ -66,10 +66,17 @@ class BoundsGrammar(Grammar):
         """What is joined takes longest."""
         self.numbered, self.ctes = 0, []
         if self.chance(0.5):
-            return self.over_groups()
+            return self.over_class() if self.chance(0.2) else self.over_groups()
         rel = self.joined(self.rng.choice((1, 1, 2)))
         head = f"WITH {', '.join(self.ctes)} " if self.ctes else ""
         return f"{head}SELECT count(*) AS c0 FROM ({rel.sql}) AS q"
+
+    def over_class(self) -> str:
+        """Expressions of one relation that are all to equal one column: of these PostgreSQL makes a class, and
+        compares them with each other."""
+        tests = [f"length(left(plate || '{chr(97 + i)}', 1024)) = b.k" for i in range(self.rng.choice((1, 2, 6, 12)))]
+        more = [f"JOIN (VALUES (1024), (2)) AS l{i}(k) ON l{i}.k = b.k" for i in range(self.rng.choice((0, 0, 1, 3)))]
+        return f"SELECT count(*) AS c0 FROM @s1@ AS q JOIN (VALUES (1024), (2)) AS b(k) ON {' AND '.join(tests)} {' '.join(more)}"
 
     def over_groups(self) -> str:
         """Groups of which PostgreSQL expects few and a program makes many, joined by a value that most of

@@ -28,11 +28,11 @@ from privid.engine.judge import Judged
 from privid.engine.rows import Row, encode_columns, header
 from privid.engine.wire import Malformed, pack, pack_json, parse_body, read_message
 from privid.errors import PrividError
-from privid.model import Key, TableUse
+from privid.model import TableUse
 from privid.room import room as room_module
 from privid.room.allowance import Bound, bound
 from privid.room.evaluate import chunk_moments
-from privid.room.inner import run_inner
+from privid.room.inner import QUERY, run, set_up
 from privid.room.plans import Planned
 from privid.room.pool import Connection, RoomPool
 from privid.room.query import objects, publics
@@ -246,7 +246,7 @@ class Trial:
     def run(self, statement: str, fill: Fill, patience: float = 2.0) -> Ran:
         """One statement over rows of one kind, stopped when it has taken so many bounds."""
         request, judged = self.judged(statement)
-        if not judged.plan.reads:
+        if not judged.plan.computes:
             raise Refused("reads nothing")
         most, most_memory, most_files = self.bound(request, judged)
         if most > LONGEST:
@@ -263,26 +263,24 @@ class Trial:
 
     def _measured(self, judged: Judged, patience: float) -> tuple[float, bool, int]:
         with self.pool.take(judged.settings) as connection:
+            self._set_up(connection, judged)
             pid, begun = connection.info.backend_pid, processor(connection.info.backend_pid)
             before = peak(pid)
-            until = time.monotonic_ns() + int(max(patience, 0.05) * 1e9)
             try:
-                self._run(connection, judged, judged.inner.query, until)
+                run(connection, time.monotonic_ns() + int(max(patience, 0.05) * 1e9))
             except errors.QueryCanceled:
                 return processor(pid) - begun, False, peak(pid) - before
             return processor(pid) - begun, True, peak(pid) - before
 
-    def _run(self, connection: Connection, judged: Judged, query: str, until: int) -> list[Key]:
-        made = objects(judged.inner, judged.tables, judged.plan.uses, "rows")
-        return run_inner(connection, made, publics(judged.inner), query, until)
+    def _set_up(self, connection: Connection, judged: Judged) -> None:
+        set_up(connection, objects(judged.inner, judged.tables, judged.plan.uses, "rows"), publics(judged.inner), judged.inner.query)
 
     def shown(self, statement: str) -> str:
         """The plan of the inner query, for whoever looks into a finding."""
         _, judged = self.judged(statement)
         with self.pool.take(judged.settings) as connection:
-            until = time.monotonic_ns() + 10**10
-            query = f"EXPLAIN (COSTS ON) {judged.inner.query}"
-            rows = self._run(connection, judged, query, until)
+            self._set_up(connection, judged)
+            rows = connection.execute(f"EXPLAIN (COSTS ON) EXECUTE {QUERY}".encode()).fetchall()
             return "\n".join(str(row[0])[:300] for row in rows)
 
 

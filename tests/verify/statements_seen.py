@@ -65,6 +65,9 @@ _BLANKS = tuple((re.compile(pattern), put) for pattern, put in (
     (r'Seconds[\\">]*:? ?[\d.e+-]+', "seconds"),
     (r"in \d+ slots?, [\d.e+-]+ s", "slots"),
     (r'Slots[\\">]*:? ?\d+', "slots"),
+    # said where there are slots, on a machine that is busy
+    (r'[-\s]*(<\w+>|(, *)?\\?"|Hint: )?The machine has been too busy for many slots of late[^"<\n]*(</\w+>|\\?")?', ""),
+    (r',?\s*(\\?"Hints\\?": *\[\s*\]|<Hints>\s*</Hints>|Hints:\s*$)', ""),
     (r'Release[\\">]*:? ?[\\"]*[0-9a-f]{16}', "name"),
     (r"actual time=[\d.]+", "time"),
     (r"\.\.[\d.]+ rows=", " rows="),
@@ -154,12 +157,14 @@ def _results(cursor: psycopg.RawCursor[tuple[Any, ...]],
         columns = [(result.fname(i) or b"").decode() for i in fields]
         kinds = [result.ftype(i) for i in fields]
         rows = [tuple(_text(result.get_value(i, j)) for j in fields) for i in range(result.ntuples)]
+        status = (result.command_status or b"").decode()
+        masked = (tuple(_masked(columns[i], kinds[i], row[i], names) for i in fields) for row in rows)
         shown.append((
-            (result.command_status or b"").decode(),
+            status,
             tuple((columns[i], kinds[i] if kinds[i] < _FIRST_OWN_OID else 0, result.fmod(i))
                   for i in fields),
-            tuple(tuple(_masked(columns[i], kinds[i], row[i], names) for i in fields)
-                  for row in rows)))
+            # lines of a plan of which nothing is compared
+            tuple(row for row in masked if status != "EXPLAIN" or row != ("",))))
         if columns:
             values = tuple(columns), tuple(rows)
         if not cursor.nextset():

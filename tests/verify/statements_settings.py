@@ -29,7 +29,8 @@ class Setting:
                              "enable_nestloop", "enable_hashagg")
 
 
-#: Left alone: what the search itself sets, and what would end a session rather than show something.
+#: Left alone: what the search itself sets, what would end a session rather than show something, and what makes PostgreSQL's own planner
+#: fail on any join (a genetic pool of 34 GB: XX000).
 _NOT_SET = frozenset((
     "statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout",
     "idle_session_timeout", "tcp_user_timeout", "tcp_keepalives_idle", "tcp_keepalives_interval",
@@ -37,7 +38,7 @@ _NOT_SET = frozenset((
     "transaction_read_only", "transaction_isolation", "transaction_deferrable", "search_path",
     "role", "session_authorization", "privid.epsilon", "privid.reuse", "privid.raw",
     "privid.allowance", "post_auth_delay", "pre_auth_delay", "client_encoding", "seed",
-    "plan_cache_mode", "application_name", "gin_fuzzy_search_limit", "client_min_messages"))
+    "plan_cache_mode", "application_name", "gin_fuzzy_search_limit", "client_min_messages", "geqo_pool_size"))
 
 _TEXTS = {"DateStyle": ("ISO, DMY", "German", "SQL, MDY", "Postgres, YMD"),
           "IntervalStyle": ("iso_8601", "sql_standard"),

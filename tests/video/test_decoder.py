@@ -17,7 +17,7 @@ import pytest
 
 from privid.errors import SandboxFailed, VideoUnreadable
 from privid.model import Footage
-from privid.video import Decoder
+from privid.video import Decoder, Overspent
 
 Open = Callable[..., Footage]
 Write = Callable[..., Path]
@@ -193,3 +193,45 @@ def test_no_process_and_no_descriptor_is_left_behind(footage: Open, write: Write
         assert not Path(f"/proc/{pid}").exists()
         del decoder
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+@pytest.mark.parametrize(("name", "rate", "options"), KINDS)
+def test_a_read_that_takes_too_much_is_given_up_and_all_after_it_are_exact(footage: Open, write: Write, root: Path, numbers: Numbers,
+                                                                           tmp_path: Path, name: str, rate: str,
+                                                                           options: dict[str, Any]) -> None:
+    write(name, 200, rate, **options)
+    with Decoder(root, footage(name)) as decoder:
+        decoder.start()
+        for first, limit in ((0, 10**10), (10, 1), (20, 1), (30, 1), (40, 10**10), (52, 1), (50, 1), (90, 10**10), (95, 1)):
+            if limit > 1:
+                decoder.read(first, 10, tmp_path, limit)
+            else:
+                with pytest.raises(Overspent):
+                    decoder.read(first, 10, tmp_path, limit)
+            if first % 3 == 2:
+                continue
+            assert numbers(decoder, first + 10, 3) == list(range(first + 10, first + 13))
+
+
+def test_what_a_read_costs_before_a_key_frame_is_not_what_the_next_pays(footage: Open, write: Write, root: Path, tmp_path: Path) -> None:
+    """After one that was given up the decoder goes on where the pictures do not build on what was left out."""
+    write("a.mp4", 200, 30, options={"bf": "3", "x264-params": "scenecut=0:keyint=50:min-keyint=50"})
+    with Decoder(root, footage("a.mp4")) as decoder:
+        decoder.read(0, 1, tmp_path)
+        before = _processor_time(decoder)
+        decoder.read(1, 149, tmp_path)
+        whole = _processor_time(decoder) - before
+        with Decoder(root, footage("a.mp4")) as other:
+            other.read(0, 1, tmp_path)
+            with pytest.raises(Overspent):
+                other.read(1, 149, tmp_path, 1)
+            before = _processor_time(other)
+            other.read(150, 1, tmp_path)
+            assert _processor_time(other) - before < whole / 3
+
+
+def _processor_time(decoder: Decoder) -> float:
+    """Nanoseconds, of all its threads."""
+    assert decoder._worker is not None
+    tasks = Path(f"/proc/{decoder._worker.pid}/task")
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks.iterdir())

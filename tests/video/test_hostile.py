@@ -64,7 +64,7 @@ def test_the_decoder_process_can_open_nothing_and_is_nobody(tmp_path: Path) -> N
     script = f"""
 import os, socket, sys
 import privid.video.worker as worker
-worker.confine()
+worker.confine(None)
 def fails(action):
     try:
         action()

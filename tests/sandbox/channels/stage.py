@@ -30,6 +30,7 @@ from privid.sandbox.chunk import write_chunk_json
 from privid.sandbox.executable import install
 from privid.sandbox.lane import SETUP, Late, Program
 from privid.sandbox.places import Place, Places
+from privid.sandbox.root import devices
 
 from ..conftest import Trial
 from ..test_filter import ALLOW_ALL
@@ -248,6 +249,8 @@ class Stage:
         for file in files:
             file.write_bytes(ALLOW_ALL)
         patch.setattr(brood.system_calls, "export", lambda **_: ALLOW_ALL)  # type: ignore[attr-defined]
+        for module in (brood, command):  # that each lane has devices of its own closes some of these between lanes, too
+            patch.setattr(module, "devices", lambda root: {name: name for name in devices(root)})
         try:
             yield
         finally:
