@@ -40,12 +40,24 @@ def world(stack: Any, make_video: Callable[..., Path]) -> Iterator[World]:
     stack.camera("open_calm", "calm.mp4")
     stack.camera("calm", "calm.mp4", rho="1s", epsilon="100000", quantum="20ms")
     stack.camera("stormy", "stormy.mp4", rho="1s", epsilon="100000", quantum="20ms")
-    stack.executable("world", PROGRAM)
     stack.run("CREATE TYPE world_size AS ENUM ('small', 'large')")
     for name in ("open_calm", "calm", "stormy"):
         stack.table(name, name, "world", columns=COLUMNS, max_rows="4", timeout="400ms")
+    stack.table("whole_calm", "open_calm", "world", columns=f"{COLUMNS}, failed boolean", max_rows="4", timeout="400ms")
     with stack.connect("analyst") as connection:
         connection.execute("CREATE TABLE truth (chunk timestamptz, v float8, kind text, flag boolean, size world_size)")
         with connection.cursor() as cursor:
             cursor.executemany("INSERT INTO truth VALUES (%s, %s, %s, %s, %s)", list(rows_of(CALM)))
-    yield World(stack)
+    world = World(stack)
+    _run_whole(world)
+    yield world
+
+
+def _run_whole(world: World) -> None:
+    """Has every calm chunk run once, in time. A slot that a busy machine made too late stays what it was for this program, so another
+    that says the same takes its place."""
+    for attempt in range(5):
+        world.stack.executable("world", PROGRAM + b"# %d\n" % attempt)
+        if world.rows("SELECT count(*) FILTER (WHERE failed) FROM whole_calm") == [(0,)]:
+            return
+    raise AssertionError("no program of five had all of its chunks in time")
