@@ -197,12 +197,17 @@ def elapsed(connection: Connection, statement: str) -> float:
 
 def allowance(connection: Connection, statement: str) -> float:
     """Seconds after the last slot at which its answer leaves."""
+    return float(plan_of(connection, statement)["Allowance"])
+
+
+def plan_of(connection: Connection, statement: str) -> dict[str, Any]:
+    """What EXPLAIN says of the release in it."""
     pending: list[Any] = [connection.execute(f"EXPLAIN (FORMAT JSON) {statement}".encode()).fetchall()[0][0]]
     while pending:
         node = pending.pop()
         if isinstance(node, dict):
             if "Allowance" in node:
-                return float(node["Allowance"])
+                return node
             pending += node.values()
         elif isinstance(node, list):
             pending += node
