@@ -79,6 +79,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
 
 
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Notes how a whole run ended, for .ci/unsteady.py."""
+    if session.config.cache is not None and not hasattr(session.config, "workerinput"):
+        session.config.cache.set("privid/ended", int(exitstatus))
+
+
 class RunningStack:
     """A stack that runs, and the few things that almost every test does with one."""
 
