@@ -57,9 +57,13 @@ class Shapes:
         return self.rng.choice(("count(*)", f"count({column})", f"max({self.value(column)})", f"min({self.value(column)})",
                                 f"sum({self.value(column)})", f"avg({self.value(column)})"))
 
+    def having(self) -> str:
+        """Met by groups of few rows, or of more."""
+        return f" HAVING count(*) {self.rng.choice(('=', '<=', '>=', '<'))} {self.rng.choice((1, 2, 3))}"
+
     def groups(self) -> tuple[tuple[str, ...], Agg, str]:
         """Groups by plate, or all rows as one, with a condition on them."""
-        having = f" HAVING count(*) {self.rng.choice(('=', '<=', '>=', '<'))} {self.rng.choice((1, 2, 3))}" if self.chance(0.6) else ""
+        having = self.having() if self.chance(0.6) else ""
         if self.chance(0.15):
             return (), self.total("n"), f"FROM (SELECT {self.aggregate('v')} AS n FROM {self.table()} q) q"
         below = f"SELECT plate, {self.aggregate('v')} AS n FROM {self.table()} q GROUP BY plate{having}"
@@ -85,7 +89,8 @@ class Shapes:
         joined = f"FROM {self.table()} a {kind} {right} b ON {on}{third}{where}"
         if self.chance(0.15):
             return (), Agg("count", key, True), joined
-        return (), self.total("n"), f"FROM (SELECT {key} AS k, {self.aggregate('b.v')} AS n {joined} GROUP BY 1) q"
+        having = self.having() if self.chance(0.3) else ""
+        return (), self.total("n"), f"FROM (SELECT {key} AS k, {self.aggregate('b.v')} AS n {joined} GROUP BY 1{having}) q"
 
     def sets(self) -> tuple[tuple[str, ...], Agg, str]:
         """Two relations in a set operation: of one table, or of two, of all their rows or some."""

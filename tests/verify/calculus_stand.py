@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import socket
 import tempfile
@@ -55,6 +56,9 @@ __all__ = ["Claim", "Explainer", "Stand", "own_postgres"]
 
 #: what every release asks for
 EPSILON = Fraction(1)
+
+# the search moves to time zones that psycopg does not know, and needs it not to
+logging.getLogger("psycopg").setLevel(logging.ERROR)
 
 _FOOTAGE = Footage((VideoFile("street.mp4", "0" * 64, 0, FRAMES),), Fraction(FPS), 16, 16)
 _EXECUTABLE = Executable("rows", "1" * 64, b"")
