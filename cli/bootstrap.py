@@ -14,6 +14,17 @@ __all__ = ["bootstrap"]
 #: the login roles of a stack and the group roles that make them what they are
 _PEOPLE = {"owner": "privid_owner", "analyst": "privid_analyst"}
 
+_LOCKS_CLOSED = """
+DO $$
+DECLARE
+    one regprocedure;
+BEGIN
+    FOR one IN SELECT oid FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace AND proname ~ '^pg_(try_)?advisory_' LOOP
+        EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', one);
+    END LOOP;
+END
+$$"""
+
 
 def bootstrap(postgres: Postgres) -> None:
     """Creates what is missing and brings the extension to the version of the library; does nothing on a stack that is complete."""
@@ -33,12 +44,19 @@ def _extension(connection: psycopg.Connection[tuple[object, ...]]) -> None:
     installed = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'privid'").fetchone()
     if installed is None:
         connection.execute("CREATE EXTENSION privid")
+        _close_locks(connection)
     elif installed[0] != offered_version():
         connection.execute("ALTER EXTENSION privid UPDATE")
+        _close_locks(connection)
     # the superuser happens to be called like the extension's schema, which is no place for what he creates by hand
     connection.execute("ALTER ROLE privid IN DATABASE privid SET search_path = public")
     # the engine's own role; the socket's directory is private, so it needs no password
     connection.execute("ALTER ROLE privid_engine LOGIN")
+
+
+def _close_locks(connection: psycopg.Connection[tuple[object, ...]]) -> None:
+    """Nobody fills PostgreSQL's table of locks, which all sessions share, with a function. An operator may grant it again."""
+    connection.execute(_LOCKS_CLOSED)
 
 
 def _people(connection: psycopg.Connection[tuple[object, ...]]) -> None:

@@ -123,7 +123,7 @@ class Postgres:
             "listen_addresses": "127.0.0.1" if layout.port else "",
             "port": layout.socket_port,
             "password_encryption": "scram-sha-256",
-            "max_connections": 100,
+            "max_connections": 250,
             "fsync": "on",
             "log_line_prefix": "%m [%p] %q%u@%d ",
             **_SILENCE,

@@ -91,6 +91,7 @@ _PG_init(void)
 	InstallPlannerHook();
 	InstallReleaseScan();
 	InstallUtilityHook();
+	InstallSessionHook();
 }
 
 /* Refuse to go on in a server that would not guard every statement. */

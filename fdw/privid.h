@@ -140,6 +140,9 @@ extern void CheckGrantStatement(Node *statement, bool top);
 
 /* home.c */
 extern void InstallUtilityHook(void);
+
+/* connections.c */
+extern void InstallSessionHook(void);
 extern Node *ClientUtility(void);
 extern bool RunsInside(void);
 extern void CheckCasts(Oid enumtype);

@@ -85,6 +85,8 @@ def test_no_analyst_can_lock_a_table_of_the_extension(pair: Pair, stranger: Conn
 
 
 def test_advisory_locks_of_an_analyst_hold_nobody_up(stack: RunningStack, pair: Pair, stranger: Connection) -> None:
+    name = stranger.execute("SELECT quote_ident(session_user)").fetchall()[0][0]
+    stack.run(f"GRANT EXECUTE ON FUNCTION pg_advisory_xact_lock(bigint) TO {name}", user="privid")
     with stranger.transaction():
         for chain in ("engine", "owners"):
             stranger.execute("SELECT pg_advisory_xact_lock(hashtextextended('privid.history ' || %s, 0))", (chain,))
@@ -93,6 +95,7 @@ def test_advisory_locks_of_an_analyst_hold_nobody_up(stack: RunningStack, pair: 
             owner.execute("ALTER SERVER event_a OPTIONS (SET epsilon '999999')")
             owner.execute("ALTER SERVER event_a OPTIONS (SET epsilon '1000000')")
     assert stack.run("SELECT count(*) FROM privid.verify_history()") == [(0,)]
+    stack.run(f"REVOKE EXECUTE ON FUNCTION pg_advisory_xact_lock(bigint) FROM {name}", user="privid")
 
 
 def test_own_executables_and_files_are_removed_and_no_others(stack: RunningStack, stranger: Connection) -> None:
