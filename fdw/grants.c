@@ -3,12 +3,12 @@
  *
  * PostgreSQL writes the row of a foreign server for every GRANT and REVOKE on
  * it, also for one that grants nothing because its role has no grant option,
- * and for DROP OWNED of a role that has a right to it. Until that transaction
- * ends, its owner can neither revoke the right nor alter or drop the camera.
+ * and for DROP OWNED of a role that has a right to it, which then goes on to wait
+ * for whatever the role owns and has locked. Until that transaction ends, its
+ * owner can neither revoke the right nor alter or drop the camera.
  */
 #include "privid.h"
 
-#include "access/xact.h"
 #include "commands/defrem.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
@@ -31,12 +31,16 @@ CheckGrant(GrantStmt *statement)
 	}
 }
 
-/* Every utility statement passes here; `top`: the client itself sent it. */
+/* Every utility statement passes here. */
 void
-CheckGrantStatement(Node *statement, bool top)
+CheckGrantStatement(Node *statement)
 {
 	if (IsA(statement, GrantStmt))
 		CheckGrant((GrantStmt *) statement);
 	else if (IsA(statement, DropOwnedStmt) && !superuser() && OidIsValid(get_foreign_data_wrapper_oid("privid", true)))
-		PreventInTransactionBlock(top, "DROP OWNED");
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("must be superuser to run DROP OWNED in a database with extension \"privid\""),
+				 errdetail("It gives back rights to cameras, and would hold up their owners while it drops the rest."),
+				 errhint("Drop what the role owns by name, or ask a superuser.")));
 }

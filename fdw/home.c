@@ -84,7 +84,8 @@ PrividUtility(PlannedStmt *pstmt, const char *source, bool readOnlyTree, Process
 	const bool	refresh = IsA(statement, RefreshMatViewStmt);
 
 	CheckRoleStatement(statement);
-	CheckGrantStatement(statement, context == PROCESS_UTILITY_TOPLEVEL);
+	CheckLocks(statement);
+	CheckGrantStatement(statement);
 	if (refreshing > 0)
 		RefuseDefinition(statement);
 	if (IsA(statement, CreateForeignTableStmt) && NeedsHome((CreateForeignTableStmt *) statement))

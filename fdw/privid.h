@@ -136,10 +136,13 @@ extern void RefuseDefinition(Node *statement);
 extern void CheckRoleStatement(Node *statement);
 
 /* grants.c */
-extern void CheckGrantStatement(Node *statement, bool top);
+extern void CheckGrantStatement(Node *statement);
 
 /* home.c */
 extern void InstallUtilityHook(void);
+
+/* locks.c */
+extern void CheckLocks(Node *statement);
 
 /* connections.c */
 extern void InstallSessionHook(void);
