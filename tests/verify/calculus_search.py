@@ -33,7 +33,8 @@ class Finding:
     why: str
 
     def __str__(self) -> str:
-        lines = [self.why, f"  {self.query.claimed}", f"  loss {self.loss} = {float(min(self.loss, 10**300)):g}, allowed {self.allowed}",
+        lines = [self.why, f"  {self.query.claimed}", f"  loss {self.loss} = {float(min(self.loss, Fraction(10**300))):g}, "
+                 f"allowed {self.allowed}",
                  f"  segment of {self.pair.camera} at frame {self.pair.first}"]
         for table in self.query.tables:
             for j, (one, other) in enumerate(zip(self.pair.before[table], self.pair.after[table], strict=True)):
