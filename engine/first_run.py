@@ -6,7 +6,7 @@ part: whoever wants to know asks for the column failed, which has noise as every
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from privid.model import Table
@@ -34,10 +34,11 @@ def asks(select: Any) -> bool:
     return False
 
 
-def advice(new: Iterable[Table]) -> list[str]:
-    """For EXPLAIN: a line for each table whose program is new."""
+def advice(new: Iterable[Table], imports: Callable[[Table], bool]) -> list[str]:
+    """For EXPLAIN: a line for each table whose program is new; and whether it is to be imported, which nobody has timed."""
     return [f'The program of foreign table "{table.name}" has not been run before. Ask {_QUESTION} too: it shows, with noise, how many '
-            f"rows are of runs that failed.{_declare(table)}" for table in new]
+            f"rows are of runs that failed.{_declare(table)}"
+            f"{' What importing it takes is not known yet, so that the seconds have a guess.' if imports(table) else ''}" for table in new]
 
 
 def _declare(table: Table) -> str:

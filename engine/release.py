@@ -148,7 +148,7 @@ class Desk:
             before = None
         shown |= {"Answered Before": before is not None, "Release": self._name_of(key),
                   "Charges": [self._ledger.preview(claim, role) for claim in claims]}
-        hints = [*advice(self._new(request, reads)), *(self._runner.warnings() if slots else []),
+        hints = [*advice(self._new(request, reads), self._runner.durations.is_warm), *(self._runner.warnings() if slots else []),
                  *self._quotas.advice(role, slots, _longest(reads), allowance)]
         if hints:
             shown["Hints"] = [*shown.get("Hints", []), *hints]

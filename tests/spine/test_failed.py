@@ -46,6 +46,16 @@ def test_runs_that_end_in_defaults_are_told_from_those_that_do_not(world: World,
     assert rows == [(BRIGHT, 10 - BRIGHT, BRIGHT, 7 * BRIGHT + 10 - BRIGHT)]
 
 
+def test_explain_says_that_the_time_of_an_import_is_a_guess_until_it_has_been_seen(world: World, unique: Callable[[str], str]) -> None:
+    tables = [make(world, unique("imported"), "def process(chunk):\n    yield {'v': 1}\n"), make(world, unique("started"), "#!/bin/sh\n")]
+    for before, guessed in ((True, [True, False]), (False, [False, False])):
+        hints = [plan_of(world.rows(f"EXPLAIN (FORMAT JSON) SELECT count(*) FROM {table}")[0][0]).get("Hints", []) for table in tables]
+        assert [any("has not been run before" in hint for hint in some) for some in hints] == [before] * 2
+        assert [any("What importing it takes is not known yet" in hint for hint in some) for some in hints] == guessed
+        for table in tables:
+            world.rows(f"SELECT count(*) FROM {table}")
+
+
 def test_rows_are_of_runs_that_went_well_though_some_lines_are_none(world: World, unique: Callable[[str], str]) -> None:
     table = make(world, unique("lines"), "#!/bin/sh\necho 'INFO starting'\necho '{\"v\": 1}'\necho '{\"other\": 1}'\n")
     assert world.rows(f"SELECT {ASKED}, count(*) FROM {table}") == [(0, 30)]
