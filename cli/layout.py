@@ -53,9 +53,13 @@ class Account:
         return {} if self.is_self else {"user": self.uid, "group": self.gid, "extra_groups": list(self.groups)}
 
     def reaches(self, directory: Path) -> bool:
-        """Whether the user may walk down to a directory; asked of the system itself, which knows every kind of permission."""
-        return subprocess.run(["/usr/bin/test", "-x", str(directory)], cwd="/", check=False, start_new_session=True,
-                              **self.popen()).returncode == 0
+        """Whether the user may walk down to a directory; asked of the system itself, which knows every kind of permission.
+
+        Who is that user can take the process over, so it has nothing of ours.
+        """
+        done = subprocess.run(["/usr/bin/test", "-x", str(directory)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL, cwd="/", env={}, check=False, start_new_session=True, **self.popen())
+        return done.returncode == 0
 
     @staticmethod
     def of(uid: int) -> Account:
