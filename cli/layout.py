@@ -170,7 +170,7 @@ class Layout:
         """The directory of the sockets."""
         return Path(self.remembered().get("run") or self.data / "run")
 
-    def server(self) -> dict[str, str]:
+    def server(self) -> dict[str, Any]:
         """How libpq reaches PostgreSQL: by its socket in a directory of the stack's own, whatever host a file could name, and without a
         password of the caller's, for which it never asks."""
         if "," in str(self.run) or not _is_private(self.run, self.account, 0o022):

@@ -53,8 +53,8 @@ def theirs(reachable_directory: Path) -> Iterator[Path]:
     (path / "pg" / "PG_VERSION").write_text("15\n")
     for name in ("pg/postmaster.pid", "state/stack.json", "state/engine.pid", "state/ledger.mark", "engine.scratch", "engine.lock"):
         os.mkfifo(path / name)
-    for name in (path, *path.rglob("*")):
-        os.chown(name, UID, UID)
+    for entry in (path, *path.rglob("*")):
+        os.chown(entry, UID, UID)
     yield path
     shutil.rmtree(path)
 
