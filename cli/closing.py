@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from privid.closed import check_path, is_private_group, open_to_others, user_name
+from privid.closed import acl_rights, check_path, drop_acl, is_private_group, open_to_others, read_file, user_name
 from privid.errors import PrividError
 from privid.sandbox.users import SANDBOX_GID
 
@@ -67,6 +67,7 @@ def _close(place: _Place) -> None:
         if info.st_uid != place.uid:
             raise CommandFailed(f'directory "{place.path}" belongs to {user_name(info.st_uid)}, not to {user_name(place.uid)}',
                                 f"If what is in it is the stack's own: chown {user_name(place.uid)} {place.path}")
+        drop_acl(fd)
         if place.gid is not None and info.st_gid != place.gid:
             os.fchown(fd, -1, place.gid)
         if stat.S_IMODE(info.st_mode) != place.mode:
@@ -148,7 +149,7 @@ def _open_things(layout: Layout) -> Iterator[Finding]:
     allowed = {place.path: place.mode for place in _places(layout)}
     if not layout.videos.is_relative_to(layout.data):
         with suppress(FileNotFoundError):
-            if open_to_others(layout.videos.stat(), set()) & 0o6:
+            if open_to_others(layout.videos, layout.videos.stat(), set()) & 0o6:
                 yield Finding("CAUTION", "other users", f"{layout.videos} can be read or written to by others than its owner",
                               f"If they are not meant to: chmod go= {layout.videos}.")
     for path in (path for top in tops for path in _reachable(top, groups, allowed)):
@@ -159,8 +160,8 @@ def _open_things(layout: Layout) -> Iterator[Finding]:
 def _scratch(layout: Layout) -> Path | None:
     """Where the engine has decoded frames, as it noted."""
     try:
-        path = Path((layout.data / "engine.scratch").read_text().strip())
-    except OSError:
+        path = Path(read_file(layout.data / "engine.scratch").strip())
+    except (OSError, ValueError):
         return None
     return path if path.is_absolute() and path.is_dir() else None
 
@@ -174,14 +175,17 @@ def _reachable(path: Path, groups: set[int], allowed: dict[Path, int]) -> Iterat
     if stat.S_ISLNK(info.st_mode):
         return
     if not stat.S_ISDIR(info.st_mode):
-        if open_to_others(info, groups):
+        if open_to_others(path, info, groups):
             yield path
         return
-    rights = open_to_others(info, groups) if path not in allowed else (info.st_mode & ~allowed[path]) & 0o077
+    if path in allowed:
+        rights = (info.st_mode & ~allowed[path] & 0o077) | (acl_rights(path, info) & ~allowed[path] & 0o007)
+    else:
+        rights = open_to_others(path, info, groups)
     if rights:
         yield path
         return
-    if open_to_others(info, groups) & 0o001:
+    if open_to_others(path, info, groups) & 0o001:
         with suppress(OSError):
             for entry in sorted(path.iterdir()):
                 yield from _reachable(entry, groups, allowed)

@@ -11,6 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from psycopg.conninfo import make_conninfo
+
 import privid
 from privid.closed import open_file
 from privid.errors import PrividError
@@ -40,7 +42,7 @@ class Engine:
     def started_as(self) -> list[str]:
         """The command line that belongs to this stack as it is configured now."""
         layout = self.layout
-        conninfo = f"host='{_quoted(layout.run)}' port={layout.socket_port} dbname=privid user=privid_engine"
+        conninfo = make_conninfo(**layout.server(), dbname="privid", user="privid_engine")
         return [sys.executable, "-m", "privid.engine", "--data", str(layout.data), "--videos", str(layout.videos),
                 "--socket", str(layout.engine_socket), "--conninfo", conninfo, "--peer-uid", str(layout.account.uid),
                 *(() if layout.lanes is None else ("--lanes", str(layout.lanes)))]
@@ -90,7 +92,3 @@ class Engine:
         with contextlib.suppress(PrividError, CommandFailed):  # what else is there, in PostgreSQL's directory, is not ours to remove
             remove_socket(self.layout.engine_socket, {os.geteuid(), self.layout.account.uid})
         return stopped
-
-
-def _quoted(path: Path) -> str:
-    return str(path).replace("\\", "\\\\").replace("'", "\\'")

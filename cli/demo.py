@@ -23,6 +23,7 @@ from privid.sandbox.capabilities import obstacle
 
 from .layout import default_data
 from .library import postgres_build
+from .psql import environment_of
 from .stack import Stack
 from .terminal import CommandFailed, harmless_output, progress
 
@@ -55,8 +56,8 @@ def main(given: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=int, default=240, help="length of the scene, in multiples of 5")
     arguments = parser.parse_args(given)
     began = time.monotonic()
-    stack = Stack(arguments.data)
     try:
+        stack = Stack(arguments.data)
         if (found := obstacle()) is not None:
             raise CommandFailed(f"programs cannot be run on this machine: {found.name}: {found.found}", found.remedy)
         _begin_anew(stack)
@@ -153,8 +154,9 @@ def _psql(stack: Stack, role: str, text: str, refused: bool = False, plain: bool
     prompt = f"{role}=> "
     print(prompt + text.replace("\n", "\n" + " " * len(prompt)), flush=True)
     command = [str(postgres_build().bindir / "psql"), "-X", "-q", "-P", "pager=off", "-P", "footer=off", "-v", "ON_ERROR_STOP=1",
-               "-h", str(stack.layout.run), "-p", str(stack.layout.socket_port), "-U", role, "-d", "privid", "-f", "-"]
-    code, output = _wait("running the program over the video", seconds, [*command, "-At"] if plain else command, text + "\n")
+               "-U", role, "-f", "-"]
+    code, output = _wait("running the program over the video", seconds, [*command, "-At"] if plain else command, text + "\n",
+                         environment_of(stack))
     if output:
         print(re.sub(r"^psql:<stdin>:\d+: ", "", output, flags=re.MULTILINE).rstrip("\n"), flush=True)
     if (code != 0) != refused:
@@ -162,9 +164,10 @@ def _psql(stack: Stack, role: str, text: str, refused: bool = False, plain: bool
                             f'See "{stack.layout.log / "postgresql.log"}" and "{stack.layout.log / "engine.log"}".')
 
 
-def _wait(label: str, seconds: float, command: list[str], text: str = "") -> tuple[int, str]:
+def _wait(label: str, seconds: float, command: list[str], text: str = "", environment: dict[str, str] | None = None) -> tuple[int, str]:
     """Exit code and output of a command; meanwhile, on a terminal, a bar grows by the time that it is known to take."""
-    with (subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process,
+    with (subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                           env=environment) as process,
           progress(max(seconds, 1.0)) as bar):
         assert process.stdin is not None and process.stdout is not None
         process.stdin.write(text)

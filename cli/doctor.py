@@ -11,7 +11,7 @@ import argparse
 import contextlib
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import psycopg
@@ -46,13 +46,22 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     worst = 0
-    target = find_target(options)
-    for finding in _outside(target) if target.stack is None else examine(target.stack):
+    for finding in _findings(options):
         print(f"{finding.level:<8} {finding.subject}: {finding.detail}")
         if finding.remedy and finding.level != "PASS":
             print(f"         remedy: {finding.remedy}")
         worst = max(worst, int(finding.level == "FAIL"))
     return worst
+
+
+def _findings(options: argparse.Namespace) -> Iterator[Finding]:
+    try:
+        target = find_target(options)
+    except CommandFailed as failure:  # nothing of that directory is believed; the machine can be looked at all the same
+        yield Finding("FAIL", "data directory", failure.message, failure.hint)
+        yield from _all(_MACHINE)
+        return
+    yield from _outside(target) if target.stack is None else examine(target.stack)
 
 
 def _outside(target: Target) -> Iterator[Finding]:
@@ -66,23 +75,26 @@ def _outside(target: Target) -> Iterator[Finding]:
 
 
 def examine(stack: Stack) -> Iterator[Finding]:
-    """All checks; one that cannot be made is a failure, not the end."""
-    checks: list[Callable[[Stack], Iterator[Finding]]] = [_postgres, _library, _account, _numbers, _sandbox, _disk, _stack, _closed]
+    """All checks, of the machine and of its stack."""
+    yield from _all(_MACHINE, stack)
+    yield from _all((_account, _disk, _stack, _closed), stack)
+
+
+def _all(checks: Iterable[Callable[..., Iterator[Finding]]], *stack: Stack) -> Iterator[Finding]:
+    """One that cannot be made is a failure, not the end."""
     for check in checks:
         try:
-            yield from check(stack)
-        except CommandFailed as failure:
-            yield Finding("FAIL", check.__name__.strip("_"), failure.message, failure.hint)
-        except PrividError as failure:
+            yield from check(*stack)
+        except (CommandFailed, PrividError) as failure:
             yield Finding("FAIL", check.__name__.strip("_"), failure.message, failure.hint)
 
 
-def _postgres(stack: Stack) -> Iterator[Finding]:
+def _postgres(stack: Stack | None = None) -> Iterator[Finding]:
     build = postgres_build()
     yield Finding("PASS", "PostgreSQL", f"{build.version} in {build.bindir}")
 
 
-def _library(stack: Stack) -> Iterator[Finding]:
+def _library(stack: Stack | None = None) -> Iterator[Finding]:
     libraries = [library_files()[0], room_library()]
     offered = offered_version()
     if offered != privid.__version__:
@@ -105,7 +117,7 @@ def _account(stack: Stack) -> Iterator[Finding]:
                       "by a mount of its own", "Use a data directory whose parents everybody may enter.")
 
 
-def _numbers(stack: Stack) -> Iterator[Finding]:
+def _numbers(stack: Stack | None = None) -> Iterator[Finding]:
     """Those that programs and rooms run as; only root has them to give."""
     if os.geteuid() != 0:
         return
@@ -120,14 +132,18 @@ def _numbers(stack: Stack) -> Iterator[Finding]:
                   f"Keep {ranges} free of accounts, groups, containers and services of others: docs/sandbox.md tells what gives them away.")
 
 
-def _sandbox(stack: Stack) -> Iterator[Finding]:
+def _sandbox(stack: Stack | None = None) -> Iterator[Finding]:
     try:
         from privid.sandbox.capabilities import survey
     except (ImportError, OSError, RuntimeError) as error:  # it loads libraries of the system, which may be missing
         yield Finding("FAIL", "sandbox", f"could not be loaded: {error}", "Run make setup in the checkout.")
         return
-    for found in survey(stack.layout.lanes):
+    for found in survey(None if stack is None else stack.layout.lanes):
         yield Finding(found.status.value, found.name, found.found, found.remedy or None)
+
+
+#: what can be told without a stack
+_MACHINE = (_postgres, _library, _numbers, _sandbox)
 
 
 def _disk(stack: Stack) -> Iterator[Finding]:

@@ -18,7 +18,7 @@ from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 import privid
-from privid.closed import check_path, make_directory
+from privid.closed import make_directory
 
 from .layout import Account, Layout, check_videos
 from .notify import announce
@@ -174,6 +174,7 @@ def _settled(connection: Connection, whose: Account | None) -> str:
 
 def _prepare(data: Path, videos: Path, path: Path, peer: Account) -> None:
     """Directories that are missing, where they may be made."""
+    Layout(data).check()
     if Layout(data).exists:
         raise CommandFailed(f'directory "{data}" holds an embedded stack',
                             "It has an engine of its own; give another directory with --data.")
@@ -184,7 +185,6 @@ def _prepare(data: Path, videos: Path, path: Path, peer: Account) -> None:
         raise CommandFailed(f'the path of the socket is too long: "{path}"',
                             "Choose a shorter one with --socket.")
     check_videos(videos)
-    check_path(data)
     try:
         make_directory(data, 0o700)
         for name in ("cache", "state"):

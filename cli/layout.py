@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from privid.closed import check_path, write_file
+from privid.closed import NO_FILE, check_path, drop_acl, read_file, write_file
 from privid.errors import PrividError
 
 from .terminal import CommandFailed
@@ -53,9 +53,13 @@ class Account:
         return {} if self.is_self else {"user": self.uid, "group": self.gid, "extra_groups": list(self.groups)}
 
     def reaches(self, directory: Path) -> bool:
-        """Whether the user may walk down to a directory; asked of the system itself, which knows every kind of permission."""
-        return subprocess.run(["/usr/bin/test", "-x", str(directory)], cwd="/", check=False, start_new_session=True,
-                              **self.popen()).returncode == 0
+        """Whether the user may walk down to a directory; asked of the system itself, which knows every kind of permission.
+
+        Who is that user can take the process over, so it has nothing of ours.
+        """
+        done = subprocess.run(["/usr/bin/test", "-x", str(directory)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL, cwd="/", env={}, check=False, start_new_session=True, **self.popen())
+        return done.returncode == 0
 
     @staticmethod
     def of(uid: int) -> Account:
@@ -102,10 +106,16 @@ class Layout:
         if self.data.exists() and self.data.stat().st_uid != os.geteuid() and self.exists:
             raise self._foreign()
 
-    def check_paths(self) -> None:
-        """Nobody else leads us astray: neither on the path that was given, nor on the one that it led to when it was looked up."""
-        for path in (self.given, self.data):
-            check_path(path)
+    def check(self) -> None:
+        """Before anything is believed that lies there: nobody else leads us astray, on the path that was given or on the one that it led to
+        when it was looked up, nor says what is remembered."""
+        try:
+            for path in (self.given, self.data, self.state):
+                check_path(path)
+        except PrividError as error:
+            raise CommandFailed(f'data directory "{self.data}" cannot be used: {error.message}',
+                                "Run the command as the user whose it is, or choose a directory of which every step belongs to root or "
+                                "to you, and can be written to by nobody else.") from None
 
     def _foreign(self) -> CommandFailed:
         try:
@@ -123,10 +133,14 @@ class Layout:
     # What is remembered
 
     def remembered(self) -> dict[str, Any]:
+        place = self.state / "stack.json"
         try:
-            known = json.loads((self.state / "stack.json").read_text())
-        except (OSError, ValueError):
+            known = json.loads(read_file(place))
+        except (FileNotFoundError, PermissionError, ValueError):  # a stack of root's is closed to us
             return {}
+        except OSError as error:
+            raise CommandFailed(f'could not read "{place}": {error.strerror}',
+                                "Move away what is there, and run privid up again.") from None
         return known if isinstance(known, dict) else {}
 
     def remember(self, **facts: Any) -> None:
@@ -156,6 +170,13 @@ class Layout:
         """The directory of the sockets."""
         return Path(self.remembered().get("run") or self.data / "run")
 
+    def server(self) -> dict[str, Any]:
+        """How libpq reaches PostgreSQL: by its socket in a directory of the stack's own, whatever host a file could name, and without a
+        password of the caller's, for which it never asks."""
+        if "," in str(self.run) or not _is_private(self.run, self.account, 0o022):
+            raise CommandFailed(f'"{self.run}" is not a directory of the stack\'s own for sockets', "Run privid up again: it makes one.")
+        return {"host": str(self.run), "port": str(self.socket_port), "passfile": NO_FILE}
+
     @property
     def engine_socket(self) -> Path:
         return self.run / "engine.sock"
@@ -170,13 +191,14 @@ class Layout:
     def create(self, videos: Path | None) -> None:
         """Makes what is missing; harmless on a stack that exists."""
         _check_name(self.data)
-        self.check_paths()
+        self.check()
         check_videos(videos.absolute() if videos is not None else self.videos)
         account = self.account
         try:
             _make_parents(self.data.parent)
             self.data.mkdir(mode=0o700, exist_ok=True)
-            self.check_paths()  # somebody else may have been first in /tmp
+            self.check()  # somebody else may have been first in /tmp
+            drop_acl(self.data)
             for folder in (self.log, self.lib, self.cache, self.state):
                 folder.mkdir(mode=0o700, exist_ok=True)
             if videos is None and not self.remembered().get("videos"):
@@ -240,9 +262,12 @@ def _make_parents(directory: Path) -> None:
         directory.mkdir(mode=0o755, exist_ok=True)
 
 
-def _is_private(directory: Path, account: Account) -> bool:
+def _is_private(directory: Path, account: Account, closed: int = 0o077) -> bool:
+    """Whether it is the user's, and closed to others as far as these bits of its mode tell."""
+    if not directory.is_absolute():
+        return False
     try:
         info = directory.lstat()
     except OSError:
         return False
-    return stat.S_ISDIR(info.st_mode) and info.st_uid == account.uid and not info.st_mode & 0o077
+    return stat.S_ISDIR(info.st_mode) and info.st_uid == account.uid and not info.st_mode & closed

@@ -20,10 +20,11 @@ import json
 import os
 from pathlib import Path
 
-from privid.closed import open_file
+from privid.closed import open_file, read_file
 from privid.errors import PrividError
 
 from .daemon import Engine
+from .layout import Layout
 from .options import database_options
 from .reading import rows
 from .target import Target, find_target, reported
@@ -49,6 +50,8 @@ def run(options: argparse.Namespace) -> int:
     target = find_target(options)
     rows(target, "SELECT FROM privid.release_log LIMIT 0")  # refuses who may not look
     data = options.engine_data if target.stack is None else target.stack.layout.data
+    if data is not None:
+        Layout(data).check()
     if data is not None and not data.is_dir():
         raise CommandFailed(f'data directory "{data}" does not exist',
                             "Give the one that the engine has as --data.")
@@ -110,7 +113,7 @@ def _accept(target: Target, data: Path, sure: bool) -> int:
         except BlockingIOError:
             raise CommandFailed("the engine is running, and holds the mark",
                                 "Stop it first: systemctl stop privid-engine.") from None
-        details = {"missing": missing, "marked": _mark(data).read_text()[:100_000]}
+        details = {"missing": missing, "marked": read_file(_mark(data))[:100_000]}
         rows(target, "SELECT privid.write_history('engine', privid.invoker(), NULL, "
                      "'restore accepted', %s::jsonb)", json.dumps(details))
         _mark(data).unlink()

@@ -13,7 +13,7 @@ from typing import IO, Any
 
 import psycopg
 
-from privid.closed import is_private_group, make_directory, open_file, write_file
+from privid.closed import is_private_group, make_directory, open_file, read_file, write_file
 
 from .layout import Account, Layout
 from .library import PostgresBuild, postgres_build
@@ -141,7 +141,7 @@ class Postgres:
     def pid(self) -> int | None:
         """The postmaster: the process of the lock file, if it really stands in this data directory."""
         try:
-            pid = int((self.layout.pg / "postmaster.pid").read_text().split("\n", 1)[0])
+            pid = int(read_file(self.layout.pg / "postmaster.pid").split("\n", 1)[0])
         except (OSError, ValueError):
             return None
         return pid if pid in inside(self.layout.pg) else None
@@ -150,8 +150,7 @@ class Postgres:
         """A connection through the socket, whatever PG* the environment says: a service or a way to authenticate would lead astray."""
         for name in [name for name in os.environ if name.startswith("PG") and name != "PG_CONFIG"]:
             del os.environ[name]
-        return psycopg.connect(host=str(self.layout.run), port=str(self.layout.socket_port), user=user, dbname=dbname,
-                               autocommit=True, connect_timeout=10, **options)
+        return psycopg.connect(**self.layout.server(), user=user, dbname=dbname, autocommit=True, connect_timeout=10, **options)
 
     def answers(self) -> bool:
         """Whether it lets us in; one that has too many clients does so later, and is there."""
@@ -170,7 +169,7 @@ class Postgres:
             if file.stat().st_size > 10_000_000:
                 file.rename(file.with_suffix(".log.1"))
         begin = file.stat().st_size if file.exists() else 0
-        layout.remember(settings=(layout.state / "postgresql.conf").read_text())
+        layout.remember(settings=read_file(layout.state / "postgresql.conf"))
         with os.fdopen(open_file(file, os.O_WRONLY | os.O_APPEND), "ab") as log:
             process = self._spawn([str(self.build.bindir / "postgres"), "-D", str(self._seen(layout.pg, hidden))], hidden, log)
         if not wait_until(lambda: process.poll() is not None or self.answers(), 60) or process.poll() is not None:

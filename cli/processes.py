@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from privid.closed import write_file
+from privid.closed import read_file, write_file
 
 __all__ = ["PidFile", "ended", "identity", "inside", "wait_until"]
 
@@ -39,7 +39,7 @@ class PidFile:
     def pid(self) -> int | None:
         """The process, if it is still the one that was written down."""
         try:
-            known = json.loads(self.path.read_text())
+            known = json.loads(read_file(self.path))
             pid = int(known["pid"])
         except (OSError, ValueError, KeyError, TypeError):
             return None

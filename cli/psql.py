@@ -20,7 +20,7 @@ from .stack import Stack
 from .target import find_target
 from .terminal import CommandFailed
 
-__all__ = ["SUMMARY", "arguments", "run"]
+__all__ = ["SUMMARY", "arguments", "environment_of", "run"]
 
 SUMMARY = "run psql in a database"
 
@@ -36,7 +36,8 @@ def run(options: argparse.Namespace) -> int:
     environment = {k: v for k, v in os.environ.items() if k and "=" not in k}
     given: list[str] = []
     if target.stack is not None:
-        _of_stack(target.stack, environment)
+        _check_running(target.stack)
+        environment = environment_of(target.stack)
     else:
         given = _of_server(target.dsn, environment)
     os.execve(_program(target.stack), ["psql", *given, *options.args], environment)
@@ -52,15 +53,17 @@ def _program(stack: Stack | None) -> str:
     return found
 
 
-def _of_stack(stack: Stack, environment: dict[str, str]) -> None:
-    """Of the caller's settings for psql, those of looks stay; those of where to connect go."""
+def _check_running(stack: Stack) -> None:
     if stack.postgres.pid() is None:
         raise CommandFailed(f'the stack in "{stack.layout.data}" is not running',
                             "Start it with privid up.")
-    for name in [name for name in environment if name.startswith("PG")]:
-        del environment[name]
-    environment |= {"PGHOST": str(stack.layout.run), "PGPORT": str(stack.layout.socket_port),
-                    "PGDATABASE": "privid", "PGUSER": "privid"}
+
+
+def environment_of(stack: Stack) -> dict[str, str]:
+    """Of the caller's settings for psql, those of looks stay; those of where to connect go."""
+    kept = {k: v for k, v in os.environ.items() if k and "=" not in k and not k.startswith("PG")}
+    server = {f"PG{name.upper()}": said for name, said in stack.layout.server().items()}
+    return kept | server | {"PGDATABASE": "privid", "PGUSER": "privid"}
 
 
 def _of_server(dsn: str, environment: dict[str, str]) -> list[str]:

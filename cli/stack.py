@@ -41,6 +41,7 @@ class Stack:
 
     def __init__(self, data: Path | None = None) -> None:
         self.layout = Layout(data or default_data())
+        self.layout.check()
         self.postgres = Postgres(self.layout)
         self.engine = Engine(self.layout)
 
@@ -103,7 +104,6 @@ class Stack:
         if not self.layout.data.is_dir():
             return False
         self.layout.check_mine()
-        self.layout.check_paths()
         with self._alone():
             engine = self.engine.stop()
             postgres = self.postgres.stop()

@@ -6,17 +6,28 @@ everybody else from its first moment on.
 
 from __future__ import annotations
 
+import errno
 import grp
 import os
 import pwd
 import stat
+import struct
+from contextlib import suppress
 from pathlib import Path
 
 from .errors import PrividError
 
-__all__ = ["check_path", "is_private_group", "make_directory", "open_file", "open_to_others", "user_name", "write_file"]
+__all__ = ["NO_FILE", "acl_rights", "check_path", "drop_acl", "is_private_group", "make_directory", "open_file", "open_to_others",
+           "read_file", "user_name", "write_file"]
+
+#: a path at which there can be no file, for settings that would otherwise mean one in somebody's home
+NO_FILE = "/dev/null/none"
 
 _MAX_LINKS = 40
+#: access control lists as Linux shows them (posix_acl_xattr.h): that of a file, and the one that what is made in a directory gets
+_ACL, _DEFAULT_ACL = "system.posix_acl_access", "system.posix_acl_default"
+#: its entries that are not of the mode
+_USER, _GROUP, _MASK = 0x02, 0x08, 0x10
 
 
 def check_path(path: Path, *, place: bool = False) -> None:
@@ -65,7 +76,9 @@ class _Walk:
             raise PrividError(f'"{here}" belongs to {user_name(info.st_uid)}, who could exchange what lies below it', hint=hint)
         if not stat.S_ISDIR(info.st_mode) or info.st_mode & stat.S_ISVTX:
             return  # in a sticky directory everybody exchanges only what is theirs, and whose that is the next step tells
-        if info.st_mode & stat.S_IWOTH or (info.st_mode & stat.S_IWGRP and not is_private_group(info.st_gid, info.st_uid)):
+        # with an ACL the group's bits are its mask, without which nobody whom it names can write
+        if info.st_mode & stat.S_IWOTH or (info.st_mode & stat.S_IWGRP and (not is_private_group(info.st_gid, info.st_uid)
+                                                                            or acl_rights(here, info) & 0o002)):
             raise PrividError(f'directory "{here}" can be written to by other users', hint=hint)
 
 
@@ -77,6 +90,7 @@ def make_directory(path: Path, mode: int) -> None:
         check_path(path.parent)  # or another directory could take its place before it has its mode
         try:
             path.mkdir(mode)
+            drop_acl(path)
             path.chmod(mode)
         except FileExistsError:
             pass  # somebody was first: whose it is, is looked at
@@ -95,10 +109,35 @@ def is_private_group(gid: int, uid: int) -> bool:
     return gid in own and not others and members <= {entry.pw_name for entry in accounts if entry.pw_uid in (0, uid)}
 
 
-def open_to_others(info: os.stat_result, groups: set[int]) -> int:
+def acl_rights(path: Path, info: os.stat_result) -> int:
+    """What an access control list lets users and groups do that it names, besides root and whose the file is and we: bits as of others.
+
+    One that cannot be read is taken for one that lets them do all.
+    """
+    try:
+        acl = os.getxattr(path, _ACL, follow_symlinks=False)
+    except OSError as error:
+        return 0 if error.errno in (errno.ENODATA, errno.ENOTSUP, errno.ENOENT) else 0o007
+    rights, mask = 0, 0o007
+    for tag, may, who in struct.iter_unpack("<HHI", acl[4:]):
+        if tag == _MASK:
+            mask = may
+        elif tag == _GROUP or (tag == _USER and who not in {0, info.st_uid, os.geteuid()}):
+            rights |= may
+    return rights & mask
+
+
+def drop_acl(where: Path | int) -> None:
+    """Takes away what a file or a directory of ours got by the directory in which it was made, and would hand on."""
+    for name in (_ACL, _DEFAULT_ACL):
+        with suppress(OSError):
+            os.removexattr(where, name)
+
+
+def open_to_others(path: Path, info: os.stat_result, groups: set[int]) -> int:
     """What somebody who is in none of these groups may do with a file: bits of read, write and search."""
-    everybody = info.st_mode & 0o007
-    return everybody if info.st_gid in groups else everybody | (info.st_mode >> 3 & 0o007)
+    everybody, group = info.st_mode & 0o007, info.st_mode >> 3 & 0o007
+    return everybody | (group & acl_rights(path, info) if info.st_gid in groups else group)
 
 
 def user_name(uid: int) -> str:
@@ -120,9 +159,25 @@ def open_file(path: Path, flags: int) -> int:
     if not stat.S_ISREG(info.st_mode) or info.st_uid != os.geteuid():
         os.close(fd)
         raise PrividError(f'"{path}" is not a file of {user_name(os.geteuid())}', hint="Move it away; it is made again.")
+    drop_acl(fd)
     if info.st_mode & 0o077:
         os.fchmod(fd, 0o600)
     return fd
+
+
+def read_file(path: Path, longest: int = 1 << 20) -> str:
+    """The text of a small file of a stack's. What else is there is an error as of the system: a pipe would hold us up, a device has no end,
+    and a link leads elsewhere.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    with os.fdopen(fd, "rb") as file:
+        info = os.fstat(fd)
+        if not stat.S_ISREG(info.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+        content = file.read(longest + 1) if info.st_size <= longest else None
+        if content is None or len(content) > longest:
+            raise OSError(errno.EFBIG, f"it has more than {longest} bytes", str(path))
+    return content.decode()
 
 
 def write_file(path: Path, text: str) -> None:

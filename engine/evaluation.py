@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 from privid.errors import EngineUnavailable
 from privid.model import Key
+from privid.sandbox.confine import complaints
 
 from .blocks import Blocks
 from .cancel import Cancel, Cancelled
@@ -241,8 +242,8 @@ class Evaluations:
         arguments = ["--control", fds[0], "--listener", fds[1], "--room", self._room.directory, "--uid", self._room.uid,
                      "--connections", self._room.connections, "--chunks", self._chunks, "--lanes", cores]
         try:
-            process = subprocess.Popen([*COMMAND, *map(str, arguments)], stdin=subprocess.DEVNULL, pass_fds=fds, cwd="/",
-                                       env=os.environ | STEADY, start_new_session=True)
+            process = subprocess.Popen([*COMMAND, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                       stderr=complaints(), pass_fds=fds, cwd="/", env=os.environ | STEADY, start_new_session=True)
         finally:
             theirs.close()
         return ours, process

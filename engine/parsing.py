@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 
 from privid.errors import SandboxFailed
-from privid.sandbox.confine import environment
+from privid.sandbox.confine import complaints, environment
 from privid.sandbox.confined_calls import COMPUTE, DESCRIPTORS, FORK, only
 from privid.sandbox.users import User, claim_user
 
@@ -47,8 +47,8 @@ class Parsing:
             self._sock.sendall(RIGHTS.pack(uid, len(own), len(child)) + own + child)
             # where it can have a pid namespace this one ends at once, and the first process there goes on
             self._process = subprocess.Popen([sys.executable, "-P", "-c", _START, str(theirs.fileno())], stdin=subprocess.DEVNULL,
-                                             stdout=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), cwd="/", env=environment(),
-                                             start_new_session=True)
+                                             stdout=subprocess.DEVNULL, stderr=complaints(), pass_fds=(theirs.fileno(),), cwd="/",
+                                             env=environment(), start_new_session=True)
         if self._sock.recv(1) != READY:
             self.close()
             raise SandboxFailed("could not start the parser of programs' output", hint="privid doctor tells what this machine lacks.")

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from privid.errors import SandboxFailed
 from privid.model import Table
+from privid.sandbox.confine import complaints
 from privid.sandbox.printed import Printed
 from privid.sandbox.rows import output_limit
 
@@ -176,8 +177,8 @@ class Readings:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             process = subprocess.Popen([sys.executable, "-P", "-m", "privid.engine.reader", "--control", str(theirs.fileno())],
-                                       stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), cwd="/", env=os.environ | STEADY,
-                                       start_new_session=True)
+                                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=complaints(),
+                                       pass_fds=(theirs.fileno(),), cwd="/", env=os.environ | STEADY, start_new_session=True)
         finally:
             theirs.close()
         with suppress(OSError):

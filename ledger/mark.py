@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import threading
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from privid.closed import write_file
+from privid.closed import read_file, write_file
 from privid.errors import EngineUnavailable
 
 from .pool import Connection
@@ -84,13 +83,16 @@ def stamp(at: Any) -> str:
 
 
 def _read(path: Path) -> dict[int, str]:
-    text = ""
-    with contextlib.suppress(FileNotFoundError):
-        text = path.read_text()
-    if not text:
-        return {}
     try:
+        text = read_file(path)
+        if not text:
+            return {}
         return {int(release): str(at) for release, at in json.loads(text)["charges"].items()}
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise EngineUnavailable(f'could not read "{path}": {error.strerror}', detail="It tells which charges the database must know.",
+                                hint="It is a file of the user that the engine runs as: look what is there instead.") from None
     except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise EngineUnavailable(f'file "{path}" is damaged', detail="It tells which charges the database must know.",
                                 hint="Bring it back from a backup, or let the operator accept the database as it is: "

@@ -14,6 +14,7 @@ from typing import TypeVar
 import psycopg
 from psycopg import sql
 
+from privid.closed import NO_FILE
 from privid.errors import PrividError
 from privid.postgres_build import postgres_build, room_library
 
@@ -54,7 +55,8 @@ def files_in_memory() -> bool:
     if os.geteuid() == 0:
         return True
     command = [*_alone_with("/tmp", RoomUser(os.geteuid(), os.getegid())), "true"]
-    return subprocess.run(command, cwd="/", env=ENVIRONMENT, check=False, capture_output=True, start_new_session=True).returncode == 0
+    return subprocess.run(command, cwd="/", env=ENVIRONMENT, check=False, stdin=subprocess.DEVNULL, capture_output=True,
+                          start_new_session=True).returncode == 0
 
 
 def _alone_with(directory: str, user: RoomUser) -> list[str]:
@@ -148,7 +150,7 @@ def next_cluster(place: Place, number: int, connections: int) -> Cluster:
 def open_session(kind: type[C], directory: str, dbname: str = "room", timeout: int = 5) -> C:
     """A session with the server in a directory, with the settings of the room, whatever PG* the environment says."""
     conn = kind.connect(
-        host=directory, hostaddr="", port="5432", user="room", dbname=dbname, options="",
+        host=directory, hostaddr="", port="5432", passfile=NO_FILE, user="room", dbname=dbname, options="",
         client_encoding="utf8", application_name="privid engine", sslmode="disable",
         gssencmode="disable", connect_timeout=timeout, autocommit=True, prepare_threshold=None)
     try:

@@ -132,7 +132,7 @@ class _Directory:
             with os.fdopen(lock, "rb") as file:
                 segment = int(file.read(4096).split(b"\n")[6].split()[1])
             command = [*step_down(info.st_uid, info.st_gid), "ipcrm", "--shmem-id", str(segment)]
-            subprocess.run(command, cwd="/", env=ENVIRONMENT, check=False, capture_output=True,
+            subprocess.run(command, cwd="/", env=ENVIRONMENT, check=False, stdin=subprocess.DEVNULL, capture_output=True,
                            start_new_session=True)
 
     def remove(self) -> None:

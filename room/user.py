@@ -42,8 +42,8 @@ class RoomUser:
     def reaches(self, directory: Path) -> bool:
         """Whether the user may walk down to a directory; the system knows every kind of permission."""
         command = [*step_down(self.uid, self.gid), "test", "-x", str(directory)]
-        done = subprocess.run(command, cwd="/", env=ENVIRONMENT, check=False, capture_output=True,
-                           start_new_session=True)
+        done = subprocess.run(command, cwd="/", env=ENVIRONMENT, check=False, stdin=subprocess.DEVNULL, capture_output=True,
+                              start_new_session=True)
         return done.returncode == 0
 
     def close(self) -> None:

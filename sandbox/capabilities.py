@@ -79,12 +79,13 @@ def _bubblewrap() -> Finding:
                "--size", "1048576", "--tmpfs", "/tmp", "--remount-ro", "/", "/usr/bin/true"]
     user = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, env={}, cwd="/",  # type: ignore[call-overload]
-                              start_new_session=True, **user)
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False,  # type: ignore[call-overload]
+                              env={}, cwd="/", start_new_session=True, **user)
     except (OSError, subprocess.TimeoutExpired) as error:
         return Finding(name, Status.FAIL, f"{program} could not be run: {error}", "Reinstall Debian's package bubblewrap.")
     if done.returncode == 0:
-        version = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout.strip()
+        version = subprocess.run([program, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, env={},
+                                 cwd="/", start_new_session=True).stdout.strip()
         return Finding(name, Status.PASS, f"{version} makes all namespaces without privileges")
     return Finding(name, Status.FAIL, f"{program} could not make a sandbox: {done.stderr.strip()}",
                    "Allow unprivileged user namespaces; see the two lines below.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import resource
+import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ from .syscalls import (
     unshare,
 )
 
-__all__ = ["NOBODY", "Confinement", "confine", "environment"]
+__all__ = ["NOBODY", "Confinement", "complaints", "confine", "environment"]
 
 NOBODY = 65534
 _NEW_USER, _NEW_PID, _NEW_CGROUP, _NEW_IPC = 0x10000000, 0x20000000, 0x2000000, 0x8000000
@@ -55,6 +56,11 @@ class Confinement:
 def environment() -> dict[str, str]:
     """For the start of such a process: where Python finds us, and nothing of what else is in ours."""
     return {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "PYTHONPATH": os.pathsep.join(place for place in sys.path if place)}
+
+
+def complaints() -> int | None:
+    """Where such a process says why it died, as an argument of subprocess: in our log, but on no terminal, which is not for other users."""
+    return subprocess.DEVNULL if os.isatty(2) else None
 
 
 def confine(wanted: Confinement) -> None:

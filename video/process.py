@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from privid.errors import SandboxFailed
-from privid.sandbox.confine import environment
+from privid.sandbox.confine import complaints, environment
 from privid.sandbox.users import helpers_user
 
 __all__ = ["MAX_MESSAGE", "Worker", "WorkerGone"]
@@ -40,8 +40,8 @@ class Worker:
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "privid.video.worker", str(theirs.fileno()), str(helpers_user() or "")],
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[theirs.fileno()], cwd="/", env=_environment(),
-                start_new_session=True)
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=complaints(), pass_fds=[theirs.fileno()], cwd="/",
+                env=_environment(), start_new_session=True)
         try:
             ready = self._receive(_START_SECONDS)
         except WorkerGone as error:

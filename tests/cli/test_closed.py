@@ -254,7 +254,7 @@ def test_a_link_that_was_looked_up_and_is_gone_leads_no_stack_to_somebody_else(t
     link.symlink_to(theirs / "stack")
     layout = Layout(link)
     link.unlink()
-    with pytest.raises(PrividError, match=f"belongs to user {UID}"):
+    with pytest.raises(CommandFailed, match=f"belongs to user {UID}"):
         layout.create(None)
     assert list(theirs.iterdir()) == []
 
