@@ -17,6 +17,9 @@ from privid.quantities import parse_duration
 
 __all__ = ["Scenes"]
 
+#: by the camera's owner of now: what another has promised of a camera of this name is not promised of it
+_OFFERED = sql.SQL("SELECT {} FROM {} JOIN privid.promisers USING (camera, owner, server_oid) "
+                   "WHERE camera = %s AND name = coalesce(%s, name)")
 _CORNER = re.compile(r"\(([^(),]+),([^(),]+)\)")
 
 
@@ -45,7 +48,7 @@ class Scenes:
         for table in tables:
             for kind, scene in (("mask", table.mask), ("region", table.regions)):
                 if scene is not None:
-                    row = connection.execute(sql.SQL("SELECT withdrawn FROM {} WHERE camera = %s AND name = %s").format(_store(kind)),
+                    row = connection.execute(_OFFERED.format(sql.SQL("withdrawn"), _store(kind)),
                                              (table.camera.name, scene.name)).fetchone()
                     if row is None or row[0]:
                         raise OutOfDate(f'{kind} "{scene.name}" of camera "{table.camera.name}" was withdrawn meanwhile',
@@ -54,12 +57,11 @@ class Scenes:
     def _find(self, kind: str, columns: LiteralString, camera: str, name: str) -> tuple[Any, ...]:
         words = f'regions "{name}" of camera "{camera}"' if kind == "region" else f'mask "{name}" of camera "{camera}"'
         with self._ledger.pool.connection() as connection:
-            row = connection.execute(sql.SQL("SELECT withdrawn, {} FROM {} WHERE camera = %s AND name = %s").format(
-                sql.SQL(columns), _store(kind)), (camera, name)).fetchone()
+            row = connection.execute(_OFFERED.format(sql.SQL("withdrawn, ") + sql.SQL(columns), _store(kind)), (camera, name)).fetchone()
             if row is not None and not row[0]:
                 return cast("tuple[Any, ...]", row[1:])
-            others = connection.execute(sql.SQL("SELECT name FROM {} WHERE camera = %s AND NOT withdrawn").format(_store(kind)),
-                                        (camera,)).fetchall()
+            others = connection.execute(_OFFERED.format(sql.SQL("name"), _store(kind)) + sql.SQL(" AND NOT withdrawn"),
+                                        (camera, None)).fetchall()
         if row is not None:
             raise InvalidValue(f"{words} {'were' if kind == 'region' else 'was'} withdrawn", hint=_hint(kind, name, others))
         raise InvalidValue(f"{words} {'do' if kind == 'region' else 'does'} not exist", hint=_hint(kind, name, others))

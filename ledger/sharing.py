@@ -46,7 +46,8 @@ _SHARES = """
     SELECT g.role, g.epsilon,
            CASE WHEN g.epsilon IS NULL THEN NULL WHEN g.role = %(role)s THEN 0
                 WHEN g.role IN (SELECT name FROM member) THEN 1 WHEN g.role = 'public' THEN 2 END AS rank
-    FROM privid.share_grants g WHERE g.camera = %(camera)s
+    FROM privid.share_grants g JOIN privid.promisers p ON (p.camera, p.owner, p.server_oid) = (g.camera, g.owner, g.server_oid)
+    WHERE g.camera = %(camera)s
     ORDER BY rank, g.role
 """
 

@@ -93,17 +93,6 @@ CREATE OR REPLACE FUNCTION privid.is_restoring() RETURNS boolean LANGUAGE sql ST
   RETURN pg_catalog.current_setting('check_function_bodies') = 'off'
      AND (SELECT r.rolsuper FROM pg_catalog.pg_roles r WHERE r.rolname = privid.invoker()::name);
 
-DO $$
-DECLARE
-  called regprocedure;
-BEGIN
-  FOREACH called IN ARRAY '{"privid.drop_mask(text, text)", "privid.drop_regions(text, text)"}'::regprocedure[] LOOP
-    EXECUTE replace(pg_get_functiondef(called), E' LANGUAGE plpgsql\n SECURITY DEFINER\n', E' LANGUAGE privid\n');
-    ASSERT NOT (SELECT p.prosecdef FROM pg_proc p WHERE p.oid = called), called::text;
-  END LOOP;
-END
-$$;
-
 -- EXPLAIN ANALYZE tells how many rows each step of a plan has, also those below a view, and PostgreSQL evaluates conditions there that
 -- cannot raise: whoever may read a view could count rows that it does not show. Rows that are not for everybody come from a function,
 -- whose plan nobody sees.
@@ -300,7 +289,6 @@ BEGIN
     kept := NULL;
   END IF;
   IF kept.camera IS NULL THEN
-    DELETE FROM privid.share_grants g WHERE g.camera = made.camera;  -- of another camera that had this name
     SELECT * INTO kept FROM privid.camera_state k
       WHERE k.server_oid = server AND NOT EXISTS (SELECT FROM privid.camera_definitions c WHERE c.camera = k.camera);
     IF NOT FOUND THEN
@@ -327,28 +315,145 @@ END
 $$;
 COMMENT ON FUNCTION privid.note_camera(oid, text, text) IS 'writes to privid.history what the catalogs say of a camera and history does not know yet';
 
--- Shares, masks and regions follow a camera that is renamed, and go with one that is dropped; privid.history keeps what they were.
+-- ---------------------------------------------------------------------------------------------------------------------
+-- Promises (masks, regions, shares, consent) are of who made them, and count while that role owns the camera
+-- ---------------------------------------------------------------------------------------------------------------------
+
+-- A name can be taken, and a transaction can be committed long after the camera became another's. So a promise says whose it is and of
+-- which server, and whoever reads promises reads those alone that the camera's owner of now has made.
+CREATE VIEW privid.promisers AS
+  SELECT s.srvname::text AS camera, pg_catalog.pg_get_userbyid(s.srvowner)::text AS owner, coalesce(k.server_oid, s.oid) AS server_oid
+  FROM pg_catalog.pg_foreign_server s
+  JOIN pg_catalog.pg_foreign_data_wrapper w ON w.oid = s.srvfdw AND w.fdwname = 'privid'
+  LEFT JOIN privid.camera_state k ON k.camera = s.srvname::text;
+COMMENT ON VIEW privid.promisers IS 'whose promises count now, of each camera';
+COMMENT ON COLUMN privid.promisers.server_oid IS 'as history knows it: a restored database has what the dump says, there and with each promise, until both are brought up to date';
+
+ALTER TABLE privid.mask_store ADD COLUMN owner text, ADD COLUMN server_oid oid;
+ALTER TABLE privid.region_store ADD COLUMN owner text, ADD COLUMN server_oid oid;
+ALTER TABLE privid.share_grants ADD COLUMN owner text, ADD COLUMN server_oid oid;
+DELETE FROM privid.mask_store m WHERE NOT EXISTS (SELECT FROM privid.promisers p WHERE p.camera = m.camera);
+DELETE FROM privid.region_store r WHERE NOT EXISTS (SELECT FROM privid.promisers p WHERE p.camera = r.camera);
+DELETE FROM privid.share_grants g WHERE NOT EXISTS (SELECT FROM privid.promisers p WHERE p.camera = g.camera);
+UPDATE privid.mask_store m SET owner = p.owner, server_oid = p.server_oid FROM privid.promisers p WHERE p.camera = m.camera;
+UPDATE privid.region_store r SET owner = p.owner, server_oid = p.server_oid FROM privid.promisers p WHERE p.camera = r.camera;
+UPDATE privid.share_grants g SET owner = p.owner, server_oid = p.server_oid FROM privid.promisers p WHERE p.camera = g.camera;
+-- Nobody waits for a name that another takes in a transaction that is open.
+ALTER TABLE privid.mask_store DROP CONSTRAINT mask_store_pkey, ADD PRIMARY KEY (camera, name, owner, server_oid);
+ALTER TABLE privid.region_store DROP CONSTRAINT region_store_pkey, ADD PRIMARY KEY (camera, name, owner, server_oid);
+ALTER TABLE privid.share_grants DROP CONSTRAINT share_grants_pkey, ADD PRIMARY KEY (camera, role, owner, server_oid);
+COMMENT ON COLUMN privid.mask_store.owner IS 'whose promise it is: the camera''s owner when it was made, or to whom he gave the camera with it';
+COMMENT ON COLUMN privid.region_store.owner IS 'whose promise it is: the camera''s owner when it was made, or to whom he gave the camera with it';
+COMMENT ON COLUMN privid.share_grants.owner IS 'whose promise it is: the camera''s owner when it was made, or to whom he gave the camera with it';
+
+CREATE FUNCTION privid.sign_promise() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+  IF NEW.owner IS NULL THEN  -- a dump says whose it is, unless it is of an older version
+    SELECT p.owner, p.server_oid INTO NEW.owner, NEW.server_oid FROM privid.promisers p WHERE p.camera = NEW.camera;
+    IF NOT FOUND THEN
+      RETURN NULL;  -- of a camera that is gone
+    END IF;
+  END IF;
+  RETURN NEW;
+END
+$$;
+COMMENT ON FUNCTION privid.sign_promise() IS 'trigger that notes whose promise it is, and of which server';
+CREATE TRIGGER sign_promise BEFORE INSERT ON privid.mask_store FOR EACH ROW EXECUTE FUNCTION privid.sign_promise();
+CREATE TRIGGER sign_promise BEFORE INSERT ON privid.region_store FOR EACH ROW EXECUTE FUNCTION privid.sign_promise();
+CREATE TRIGGER sign_promise BEFORE INSERT ON privid.share_grants FOR EACH ROW EXECUTE FUNCTION privid.sign_promise();
+COMMENT ON TRIGGER sign_promise ON privid.mask_store IS 'a mask is of the camera''s owner';
+COMMENT ON TRIGGER sign_promise ON privid.region_store IS 'regions are of the camera''s owner';
+COMMENT ON TRIGGER sign_promise ON privid.share_grants IS 'a share is of the camera''s owner';
+
+-- They follow a camera that is renamed, or known by another number, and go with one that is dropped; privid.history keeps what they were.
 CREATE OR REPLACE FUNCTION privid.carry_masks() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
   IF TG_OP = 'DELETE' THEN
-    DELETE FROM privid.mask_store m WHERE m.camera = OLD.camera;
-    DELETE FROM privid.region_store r WHERE r.camera = OLD.camera;
-    DELETE FROM privid.share_grants g WHERE g.camera = OLD.camera;
-  ELSIF NEW.camera <> OLD.camera THEN
-    DELETE FROM privid.mask_store m WHERE m.camera = NEW.camera;
-    DELETE FROM privid.region_store r WHERE r.camera = NEW.camera;
-    DELETE FROM privid.share_grants g WHERE g.camera = NEW.camera;
-    UPDATE privid.mask_store m SET camera = NEW.camera WHERE m.camera = OLD.camera;
-    UPDATE privid.region_store r SET camera = NEW.camera WHERE r.camera = OLD.camera;
-    UPDATE privid.share_grants g SET camera = NEW.camera WHERE g.camera = OLD.camera;
+    DELETE FROM privid.mask_store m WHERE (m.camera, m.owner, m.server_oid) = (OLD.camera, OLD.owner, OLD.server_oid);
+    DELETE FROM privid.region_store r WHERE (r.camera, r.owner, r.server_oid) = (OLD.camera, OLD.owner, OLD.server_oid);
+    DELETE FROM privid.share_grants g WHERE (g.camera, g.owner, g.server_oid) = (OLD.camera, OLD.owner, OLD.server_oid);
+  ELSE
+    UPDATE privid.mask_store m SET camera = NEW.camera, server_oid = NEW.server_oid
+      WHERE (m.camera, m.owner, m.server_oid) = (OLD.camera, OLD.owner, OLD.server_oid);
+    UPDATE privid.region_store r SET camera = NEW.camera, server_oid = NEW.server_oid
+      WHERE (r.camera, r.owner, r.server_oid) = (OLD.camera, OLD.owner, OLD.server_oid);
+    UPDATE privid.share_grants g SET camera = NEW.camera, server_oid = NEW.server_oid
+      WHERE (g.camera, g.owner, g.server_oid) = (OLD.camera, OLD.owner, OLD.server_oid);
   END IF;
   RETURN NULL;
 END
 $$;
 COMMENT ON FUNCTION privid.carry_masks() IS 'trigger that lets shares, masks and regions follow their camera';
-COMMENT ON TRIGGER carry_masks ON privid.camera_state IS 'shares, masks and regions follow a camera that is renamed, and go with one that is dropped';
-DELETE FROM privid.share_grants g WHERE NOT EXISTS (SELECT FROM privid.camera_definitions c WHERE c.camera = g.camera);
+DROP TRIGGER carry_masks ON privid.camera_state;
+CREATE TRIGGER carry_masks AFTER UPDATE OF camera, server_oid ON privid.camera_state FOR EACH ROW
+  WHEN ((OLD.camera, OLD.server_oid) IS DISTINCT FROM (NEW.camera, NEW.server_oid)) EXECUTE FUNCTION privid.carry_masks();
+CREATE TRIGGER drop_masks AFTER DELETE ON privid.camera_state FOR EACH ROW EXECUTE FUNCTION privid.carry_masks();
+COMMENT ON TRIGGER carry_masks ON privid.camera_state IS 'shares, masks and regions follow a camera that is renamed';
+COMMENT ON TRIGGER drop_masks ON privid.camera_state IS 'shares, masks and regions go with a camera that is dropped';
+
+-- Early and clear; what is committed late all the same counts nowhere.
+CREATE FUNCTION privid.check_level(camera text) RETURNS void LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+  IF current_setting('transaction_isolation') <> 'read committed' THEN
+    RAISE EXCEPTION USING ERRCODE = '25001',
+      MESSAGE = format('owner of camera "%s" cannot be told in a transaction whose isolation level is %s', $1, current_setting('transaction_isolation')),
+      DETAIL = 'It sees whose the camera was when it began.', HINT = 'Begin one with BEGIN ISOLATION LEVEL READ COMMITTED.';
+  END IF;
+END
+$$;
+COMMENT ON FUNCTION privid.check_level(text) IS 'refuses a transaction that does not see what is committed by now';
+
+CREATE OR REPLACE FUNCTION privid.check_camera(camera text) RETURNS void
+  LANGUAGE plpgsql STABLE SECURITY INVOKER SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+  holder oid := (SELECT s.srvowner FROM pg_foreign_server s JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw AND w.fdwname = 'privid'
+                 WHERE s.srvname::text = $1);
+BEGIN
+  IF holder IS NULL THEN
+    RAISE EXCEPTION USING ERRCODE = '42704', MESSAGE = format('camera "%s" does not exist', $1), HINT = 'The view privid.cameras shows all.';
+  END IF;
+  IF NOT pg_has_role(privid.invoker()::name, holder, 'USAGE') THEN
+    RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = format('must be owner of camera "%s"', $1);
+  END IF;
+  PERFORM privid.check_level($1);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION privid.drop_mask(camera text, name text) RETURNS void
+  LANGUAGE privid VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+BEGIN
+  PERFORM privid.check_camera(camera);
+  UPDATE privid.mask_store m SET withdrawn = true FROM privid.promisers p
+    WHERE (p.camera, p.owner, p.server_oid) = (m.camera, m.owner, m.server_oid) AND m.camera = camera AND m.name = name AND NOT m.withdrawn;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION USING ERRCODE = '42704', MESSAGE = format('mask "%s" of camera "%s" does not exist', name, camera),
+      HINT = 'The view privid.masks shows all.';
+  END IF;
+  PERFORM privid.write_history('owners', privid.invoker(), camera, 'mask withdrawn', jsonb_build_object('mask', name));
+END
+$$;
+
+CREATE OR REPLACE FUNCTION privid.drop_regions(camera text, name text) RETURNS void
+  LANGUAGE privid VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+BEGIN
+  PERFORM privid.check_camera(camera);
+  UPDATE privid.region_store r SET withdrawn = true FROM privid.promisers p
+    WHERE (p.camera, p.owner, p.server_oid) = (r.camera, r.owner, r.server_oid) AND r.camera = camera AND r.name = name AND NOT r.withdrawn;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION USING ERRCODE = '42704', MESSAGE = format('regions "%s" of camera "%s" do not exist', name, camera),
+      HINT = 'The view privid.regions shows all.';
+  END IF;
+  PERFORM privid.write_history('owners', privid.invoker(), camera, 'regions withdrawn', jsonb_build_object('regions', name));
+END
+$$;
 
 -- The engine's: in a transaction that sees one moment. A camera that somebody is changing is noted by whoever changes it, or next time.
 -- Nobody decides how long this takes, nor whose cameras come first.
@@ -397,6 +502,9 @@ DECLARE
   held  text[];
   found oid;
 BEGIN
+  -- for privid.note_definitions, at the end of this command: nothing runs in between that could set it to anything else
+  PERFORM set_config('privid_owners.before', coalesce((SELECT jsonb_object_agg(s.oid, pg_get_userbyid(s.srvowner))
+                                                       FROM pg_foreign_server s WHERE pg_has_role(me::name, s.srvowner, 'USAGE'))::text, '{}'), true);
   IF privid.is_restoring() THEN
     RETURN;
   END IF;
@@ -415,14 +523,25 @@ COMMENT ON FUNCTION privid.note_unseen() IS 'event trigger: writes to privid.his
 CREATE OR REPLACE FUNCTION privid.note_definitions() RETURNS event_trigger LANGUAGE privid SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-  me   text := privid.invoker();
-  made oid;
+  me    text := privid.invoker();
+  made  oid;
+  giver text;
+  now   record;
 BEGIN
   IF privid.is_restoring() THEN
     RETURN;
   END IF;
   FOR made IN SELECT DISTINCT d.objid FROM pg_event_trigger_ddl_commands() d WHERE d.classid = 'pg_foreign_server'::regclass LOOP
     PERFORM privid.note_camera(made, 'owners', me);
+    CONTINUE WHEN tg_tag <> 'ALTER SERVER';
+    giver := current_setting('privid_owners.before')::jsonb ->> made::text;
+    -- what began before somebody else changed the server sees it twice, as it was and as it has made it
+    SELECT s.srvname::text AS camera, pg_get_userbyid(s.srvowner)::text AS owner INTO now FROM pg_foreign_server s
+      WHERE s.oid = made ORDER BY pg_get_userbyid(s.srvowner)::text = giver LIMIT 1;
+    IF now.owner <> giver THEN
+      PERFORM privid.check_level(now.camera);
+      PERFORM privid.hand_over(now.camera, giver, now.owner);
+    END IF;
   END LOOP;
 END
 $$;
@@ -443,7 +562,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION privid.note_drops() IS 'event trigger: writes to privid.history which cameras a command dropped';
-REVOKE EXECUTE ON FUNCTION privid.note_unseen(), privid.note_drops() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION privid.note_unseen(), privid.note_drops(), privid.sign_promise() FROM PUBLIC;
+GRANT SELECT ON privid.promisers TO privid_engine;
 
 DROP EVENT TRIGGER privid_note_definitions;
 CREATE EVENT TRIGGER privid_note_unseen ON ddl_command_start
@@ -578,7 +698,8 @@ BEGIN
                    FROM privid.footage f WHERE f.camera = camera);
     END IF;
   END IF;
-  SELECT * INTO kept FROM privid.mask_store m WHERE m.camera = camera AND m.name = name;
+  SELECT m.* INTO kept FROM privid.mask_store m JOIN privid.promisers p ON (p.camera, p.owner, p.server_oid) = (m.camera, m.owner, m.server_oid)
+    WHERE m.camera = camera AND m.name = name;
   IF FOUND THEN
     RAISE EXCEPTION USING ERRCODE = '42710',
       MESSAGE = format(CASE WHEN kept.withdrawn THEN 'mask "%s" of camera "%s" was withdrawn' ELSE 'mask "%s" of camera "%s" already exists' END, name, camera),
@@ -677,7 +798,8 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('cells of regions "%s" must have a soft boundary and sizes and a speed in pixels', name),
       HINT = 'privid.create_grid makes regions that are cells, with what is promised of them.';
   END IF;
-  SELECT * INTO kept FROM privid.region_store r WHERE r.camera = camera AND r.name = name;
+  SELECT r.* INTO kept FROM privid.region_store r JOIN privid.promisers p ON (p.camera, p.owner, p.server_oid) = (r.camera, r.owner, r.server_oid)
+    WHERE r.camera = camera AND r.name = name;
   IF FOUND THEN
     RAISE EXCEPTION USING ERRCODE = '42710',
       MESSAGE = format(CASE WHEN kept.withdrawn THEN 'regions "%s" of camera "%s" were withdrawn' ELSE 'regions "%s" of camera "%s" already exist' END, name, camera),
@@ -728,7 +850,7 @@ CREATE OR REPLACE VIEW privid.masks WITH (security_barrier = true) AS
          m.created_at,
          CASE WHEN m.visible IS NOT NULL THEN least(privid.read_seconds(m.visible), 1e11)::float8 * interval '1 second' END AS visible
   FROM privid.mask_store m
-  JOIN privid.camera_definitions c ON c.camera = m.camera
+  JOIN privid.promisers p ON (p.camera, p.owner, p.server_oid) = (m.camera, m.owner, m.server_oid)
   WHERE NOT m.withdrawn;
 
 CREATE OR REPLACE VIEW privid.regions WITH (security_barrier = true) AS
@@ -738,7 +860,7 @@ CREATE OR REPLACE VIEW privid.regions WITH (security_barrier = true) AS
          CASE WHEN r.visible IS NOT NULL THEN least(privid.read_seconds(r.visible), 1e11)::float8 * interval '1 second' END AS visible,
          r.cells
   FROM privid.region_store r
-  JOIN privid.camera_definitions c ON c.camera = r.camera
+  JOIN privid.promisers p ON (p.camera, p.owner, p.server_oid) = (r.camera, r.owner, r.server_oid)
   CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(r.regions), pg_catalog.unnest(r.shapes)) part(region, shape)
   WHERE NOT r.withdrawn;
 
@@ -1239,11 +1361,13 @@ COMMENT ON COLUMN privid.footage.owner IS 'owner of the camera then';
 CREATE TABLE privid.consent_store (
   recording bigint NOT NULL,
   role      text NOT NULL,
+  owner     text NOT NULL,
   given_by  text NOT NULL,
   given_at  timestamptz NOT NULL DEFAULT now(),
-  PRIMARY KEY (recording, role)
+  PRIMARY KEY (recording, role, owner)
 );
 COMMENT ON TABLE privid.consent_store IS 'roles whose cameras may share an account, because its owner agreed';
+COMMENT ON COLUMN privid.consent_store.owner IS 'whose consent it is, which counts while the account is that role''s';
 
 -- Footage is its camera's owner's. An account that cameras of several owners show is the one''s that was first; the others stay, by consent.
 UPDATE privid.footage f SET owner = c.owner FROM privid.camera_definitions c WHERE c.camera = f.camera;
@@ -1256,8 +1380,8 @@ UPDATE privid.recordings r SET owner = coalesce(
      WHERE f.recording = r.id AND f.owner IS NOT NULL
      ORDER BY NOT EXISTS (SELECT FROM privid.camera_definitions c WHERE c.camera = f.camera), h.id, f.camera LIMIT 1),
     (SELECT c.owner FROM privid.release_charges c WHERE c.recording = r.id ORDER BY c.release LIMIT 1));
-INSERT INTO privid.consent_store (recording, role, given_by)
-  SELECT DISTINCT f.recording, f.owner, 'upgrade'
+INSERT INTO privid.consent_store (recording, role, owner, given_by)
+  SELECT DISTINCT f.recording, f.owner, r.owner, 'upgrade'
   FROM privid.footage f JOIN privid.camera_definitions c ON c.camera = f.camera JOIN privid.recordings r ON r.id = f.recording
   WHERE f.owner <> r.owner AND f.owner NOT IN ('privid_owner', 'privid_analyst', 'privid_engine');
 
@@ -1296,30 +1420,30 @@ COMMENT ON FUNCTION privid.owns_account(bigint, text) IS 'whether an account is 
 CREATE FUNCTION privid.uses_account(recording bigint, role text) RETURNS boolean LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
   SELECT privid.owns_account($1, $2)
-      OR EXISTS (SELECT FROM privid.consent_store c WHERE c.recording = $1 AND privid.acts_for($2, c.role))
+      OR EXISTS (SELECT FROM privid.consent_store c
+                 WHERE c.recording = $1 AND c.owner = privid.account_owner($1) AND privid.acts_for($2, c.role))
 $$;
 COMMENT ON FUNCTION privid.uses_account(bigint, text) IS 'whether cameras of a role may share an account: it is the role''s own, or its owner agreed';
 
-CREATE FUNCTION privid.account_of(camera text) RETURNS bigint
+CREATE FUNCTION privid.account_of(camera text, OUT recording bigint, OUT owner text)
   LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-  found bigint;
 BEGIN
   PERFORM privid.check_camera($1);
-  SELECT f.recording INTO found FROM privid.footage f WHERE f.camera = $1;
-  IF found IS NULL THEN
+  -- an account without an owner will be the camera's
+  SELECT f.recording, coalesce(privid.account_owner(f.recording), p.owner) INTO account_of.recording, account_of.owner
+    FROM privid.footage f JOIN privid.promisers p ON p.camera = f.camera WHERE f.camera = $1;
+  IF account_of.recording IS NULL THEN
     RAISE EXCEPTION USING ERRCODE = '55000', MESSAGE = format('footage of camera "%s" has not been seen yet', $1),
       HINT = 'Create or alter its server while the engine is running.';
   END IF;
-  IF NOT privid.owns_account(found, privid.invoker()) THEN
+  IF NOT privid.owns_account(account_of.recording, privid.invoker()) THEN
     RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = format('must be owner of the account of camera "%s"', $1),
       DETAIL = 'The footage was first registered by another role, whose account it is.';
   END IF;
-  RETURN found;
 END
 $$;
-COMMENT ON FUNCTION privid.account_of(text) IS 'the number of a camera''s recording, for whoever owns both';
+COMMENT ON FUNCTION privid.account_of(text) IS 'the number of a camera''s recording and whose account it is, for whoever owns both';
 
 -- The engine asks again with each release, of the account that it charges.
 CREATE FUNCTION privid.check_scene(camera text) RETURNS void
@@ -1344,7 +1468,7 @@ CREATE FUNCTION privid.consent(camera text, role text) RETURNS void
 AS $$
 #variable_conflict use_variable
 DECLARE
-  account bigint := privid.account_of(camera);
+  account record := privid.account_of(camera);
 BEGIN
   IF role IS NULL OR NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname::text = role) THEN
     RAISE EXCEPTION USING ERRCODE = '42704', MESSAGE = format('role "%s" does not exist', role);
@@ -1353,9 +1477,11 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('role "%s" stands for many, and consent is to one owner', role),
       HINT = 'Name the role whose cameras may share the account.';
   END IF;
-  INSERT INTO privid.consent_store (recording, role, given_by) VALUES (account, role, privid.invoker()) ON CONFLICT DO NOTHING;
+  INSERT INTO privid.consent_store (recording, role, owner, given_by) VALUES (account.recording, role, account.owner, privid.invoker())
+    ON CONFLICT DO NOTHING;
   IF FOUND THEN
-    PERFORM privid.write_history('owners', privid.invoker(), camera, 'consent given', jsonb_build_object('role', role, 'recording', account));
+    PERFORM privid.write_history('owners', privid.invoker(), camera, 'consent given',
+      jsonb_build_object('role', role, 'recording', account.recording));
   END IF;
 END
 $$;
@@ -1366,14 +1492,15 @@ CREATE FUNCTION privid.withdraw_consent(camera text, role text) RETURNS void
 AS $$
 #variable_conflict use_variable
 DECLARE
-  account bigint := privid.account_of(camera);
+  account record := privid.account_of(camera);
 BEGIN
-  DELETE FROM privid.consent_store c WHERE c.recording = account AND c.role = role;
+  DELETE FROM privid.consent_store c WHERE (c.recording, c.role, c.owner) = (account.recording, role, account.owner);
   IF NOT FOUND THEN
     RAISE EXCEPTION USING ERRCODE = '42704', MESSAGE = format('role "%s" has no consent to share the account of camera "%s"', role, camera),
       HINT = 'The view privid.consents shows who has.';
   END IF;
-  PERFORM privid.write_history('owners', privid.invoker(), camera, 'consent withdrawn', jsonb_build_object('role', role, 'recording', account));
+  PERFORM privid.write_history('owners', privid.invoker(), camera, 'consent withdrawn',
+    jsonb_build_object('role', role, 'recording', account.recording));
 END
 $$;
 COMMENT ON FUNCTION privid.withdraw_consent(text, text) IS 'ends that: cameras of the other role over this footage answer no more; what they consumed stays consumed';
@@ -1383,7 +1510,7 @@ CREATE FUNCTION privid.read_consents(OUT recording bigint, OUT owner text, OUT r
 AS $$
 BEGIN
   RETURN QUERY SELECT c.recording, o.owner, c.role, c.given_by, c.given_at
-    FROM privid.consent_store c CROSS JOIN LATERAL privid.account_owner(c.recording) o(owner)
+    FROM privid.consent_store c JOIN LATERAL privid.account_owner(c.recording) o(owner) ON o.owner = c.owner
     WHERE privid.acts_for(privid.invoker(), o.owner) OR privid.acts_for(privid.invoker(), c.role) ORDER BY c.recording, c.role;
 END
 $$;
@@ -1392,32 +1519,45 @@ COMMENT ON FUNCTION privid.read_consents() IS 'the rows of privid.consents for w
 CREATE VIEW privid.consents AS SELECT c.recording, c.owner, c.role, c.given_by, c.given_at FROM privid.read_consents() c;
 COMMENT ON VIEW privid.consents IS 'accounts that the current role shares with other roles, as their owner or by the owner''s consent';
 
--- Whoever gives the only camera over an account away gives the account, too; who has others gives consent. Neither is written where the
--- engine locks: it would wait for the end of this transaction. A role that stands for many is given nothing: the account stays where it is.
-CREATE FUNCTION privid.carry_account() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+-- Who gives a camera away gives what is promised of it: what is committed by then, which is all that is seen here, while the camera is
+-- still the giver's for everybody else. With the only camera over an account goes the account; who has others gives consent. Neither is
+-- written where the engine locks: it would wait for the end of this transaction. A role that stands for many gives and is given nothing,
+-- and what no command is seen to give (REASSIGN OWNED) stays where it is.
+CREATE FUNCTION privid.hand_over(camera text, giver text, taker text) RETURNS void
+  LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
+#variable_conflict use_variable
 DECLARE
-  account bigint := (SELECT f.recording FROM privid.footage f WHERE f.camera = OLD.camera);
+  server  oid := (SELECT p.server_oid FROM privid.promisers p WHERE p.camera = camera);
+  account bigint := (SELECT f.recording FROM privid.footage f WHERE f.camera = camera);
 BEGIN
-  IF privid.account_owner(account) IS DISTINCT FROM OLD.owner OR privid.is_crowd(NEW.owner) THEN
-    RETURN NULL;
+  IF privid.is_crowd(giver) OR privid.is_crowd(taker) THEN
+    RETURN;
   END IF;
-  IF EXISTS (SELECT FROM privid.footage o JOIN privid.camera_state k ON k.camera = o.camera AND k.owner = OLD.owner
-             WHERE o.recording = account AND o.camera <> OLD.camera) THEN
-    INSERT INTO privid.consent_store (recording, role, given_by) VALUES (account, NEW.owner, OLD.owner) ON CONFLICT DO NOTHING;
+  -- what the taker promised when the camera was the taker's before counts again, and stands
+  UPDATE privid.mask_store m SET owner = taker WHERE (m.camera, m.owner, m.server_oid) = (camera, giver, server)
+    AND NOT EXISTS (SELECT FROM privid.mask_store t WHERE (t.camera, t.name, t.owner, t.server_oid) = (camera, m.name, taker, server));
+  UPDATE privid.region_store r SET owner = taker WHERE (r.camera, r.owner, r.server_oid) = (camera, giver, server)
+    AND NOT EXISTS (SELECT FROM privid.region_store t WHERE (t.camera, t.name, t.owner, t.server_oid) = (camera, r.name, taker, server));
+  UPDATE privid.share_grants g SET owner = taker WHERE (g.camera, g.owner, g.server_oid) = (camera, giver, server)
+    AND NOT EXISTS (SELECT FROM privid.share_grants t WHERE (t.camera, t.role, t.owner, t.server_oid) = (camera, g.role, taker, server));
+  IF privid.account_owner(account) IS DISTINCT FROM giver THEN
+    RETURN;
+  END IF;
+  IF EXISTS (SELECT FROM privid.footage o JOIN privid.promisers p ON p.camera = o.camera AND p.owner = giver
+             WHERE o.recording = account AND o.camera <> camera) THEN
+    INSERT INTO privid.consent_store (recording, role, owner, given_by) VALUES (account, taker, giver, giver) ON CONFLICT DO NOTHING;
   ELSE
-    INSERT INTO privid.account_gifts (recording, owner) VALUES (account, NEW.owner);
+    INSERT INTO privid.account_gifts (recording, owner) VALUES (account, taker);
+    UPDATE privid.consent_store c SET owner = taker WHERE (c.recording, c.owner) = (account, giver)
+      AND NOT EXISTS (SELECT FROM privid.consent_store t WHERE (t.recording, t.role, t.owner) = (account, c.role, taker));
   END IF;
-  RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION privid.carry_account() IS 'trigger that lets an account follow a camera that is given away';
-CREATE TRIGGER carry_account AFTER UPDATE OF owner ON privid.camera_state FOR EACH ROW
-  WHEN (OLD.owner <> NEW.owner) EXECUTE FUNCTION privid.carry_account();
-COMMENT ON TRIGGER carry_account ON privid.camera_state IS 'an account follows a camera that is given away';
+COMMENT ON FUNCTION privid.hand_over(text, text, text) IS 'lets what was promised of a camera, and its account, follow it to the role that it is given to';
 
 REVOKE EXECUTE ON FUNCTION privid.consent(text, text), privid.withdraw_consent(text, text), privid.account_of(text),
-  privid.owns_account(bigint, text), privid.uses_account(bigint, text), privid.carry_account(), privid.is_crowd(text) FROM PUBLIC;
+  privid.owns_account(bigint, text), privid.uses_account(bigint, text), privid.hand_over(text, text, text), privid.is_crowd(text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION privid.is_crowd(text) TO privid_engine;
 GRANT EXECUTE ON FUNCTION privid.consent(text, text), privid.withdraw_consent(text, text) TO privid_owner;
 REVOKE EXECUTE ON FUNCTION privid.account_owner(bigint) FROM PUBLIC;
@@ -1478,6 +1618,7 @@ BEGIN
            CASE WHEN seen.all THEN trim_scale(greatest(least(g.epsilon, c.epsilon) - coalesce(used.spent * c.k / r.k, 0), 0)) END,
            g.granted_by, g.granted_at
     FROM privid.share_grants g
+    JOIN privid.promisers p ON (p.camera, p.owner, p.server_oid) = (g.camera, g.owner, g.server_oid)
     JOIN privid.cameras c ON c.camera = g.camera
     LEFT JOIN privid.footage f ON f.camera = g.camera
     LEFT JOIN privid.recordings r ON r.id = f.recording
@@ -1554,8 +1695,8 @@ AS $$
 #variable_conflict use_variable
 BEGIN
   PERFORM privid.check_share(camera, role, true);
-  UPDATE privid.share_grants g SET epsilon = NULL, granted_by = privid.invoker(), granted_at = now()
-    WHERE g.camera = camera AND g.role = role AND g.epsilon IS NOT NULL;
+  UPDATE privid.share_grants g SET epsilon = NULL, granted_by = privid.invoker(), granted_at = now() FROM privid.promisers p
+    WHERE (p.camera, p.owner, p.server_oid) = (g.camera, g.owner, g.server_oid) AND g.camera = camera AND g.role = role AND g.epsilon IS NOT NULL;
   IF NOT FOUND THEN
     RAISE EXCEPTION USING ERRCODE = '42704', MESSAGE = format('role "%s" has no share of camera "%s"', role, camera),
       HINT = 'The view privid.shares shows who has.';
@@ -1711,6 +1852,12 @@ GRANT SELECT ON privid.history TO privid_owner;
 -- ---------------------------------------------------------------------------------------------------------------------
 
 -- Cameras over one account show what the most reserved of them does: what is spent is spent of all of them.
+-- A camera's row may be of another that had its name, and its account another's, who has taken consent back.
+CREATE VIEW privid.footage_now AS
+  SELECT f.camera, f.recording FROM privid.footage f JOIN privid.promisers p ON p.camera = f.camera WHERE privid.uses_account(f.recording, p.owner);
+COMMENT ON VIEW privid.footage_now IS 'accounts of cameras whose owners may use them now';
+GRANT SELECT ON privid.footage_now TO privid_engine;
+
 CREATE FUNCTION privid.shows_all(camera text, role text) RETURNS boolean LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
   SELECT EXISTS (SELECT FROM pg_foreign_server s JOIN pg_roles r ON r.rolname::text = $2
@@ -1718,7 +1865,7 @@ AS $$
       OR NOT EXISTS (SELECT FROM pg_foreign_server s
                      WHERE 'visibility=own' = ANY (s.srvoptions)
                        AND (s.srvname::text = $1
-                            OR EXISTS (SELECT FROM privid.footage f JOIN privid.footage o ON o.recording = f.recording
+                            OR EXISTS (SELECT FROM privid.footage_now f JOIN privid.footage_now o ON o.recording = f.recording
                                        WHERE f.camera = $1 AND o.camera = s.srvname::text)))
 $$;
 COMMENT ON FUNCTION privid.shows_all(text, text) IS 'whether a role may see what others did through a camera: it is the owner''s, or visibility is open';
@@ -1734,10 +1881,13 @@ AS $$
   FROM seen
   CROSS JOIN privid.cameras c
   JOIN privid.footage f ON f.camera = c.camera
+  JOIN privid.footage_now n ON n.camera = f.camera
   JOIN privid.recordings r ON r.id = f.recording
   CROSS JOIN LATERAL (
     SELECT CASE WHEN seen.all THEN c.epsilon
-                ELSE least(c.epsilon, (SELECT g.epsilon FROM privid.share_grants g WHERE g.camera = $1 AND g.role = $2)) END AS epsilon) most
+                ELSE least(c.epsilon, (SELECT g.epsilon FROM privid.share_grants g
+                                    JOIN privid.promisers p ON (p.camera, p.owner, p.server_oid) = (g.camera, g.owner, g.server_oid)
+                                    WHERE g.camera = $1 AND g.role = $2)) END AS epsilon) most
   CROSS JOIN LATERAL (SELECT f.shift - greatest(r.r_star, 1) + 1 AS first, f.shift + f.frames AS next) line
   CROSS JOIN LATERAL (
     SELECT j.frame AS first, coalesce(lead(j.frame) OVER (ORDER BY j.frame), line.next) AS next, sum(j.jump) OVER (ORDER BY j.frame) AS spent
@@ -1809,7 +1959,7 @@ DECLARE
 BEGIN
   called := replace(called, E' LANGUAGE plpgsql\n STABLE SECURITY DEFINER\n', E' LANGUAGE privid\n STABLE\n');
   called := replace(called, '(SELECT max(c.epsilon - b.remaining) FROM privid.budget b WHERE b.camera = c.camera)',
-    'CASE WHEN privid.shows_all(c.camera, privid.invoker())
+    'CASE WHEN privid.shows_all(c.camera, privid.invoker()) AND EXISTS (SELECT FROM privid.footage_now n WHERE n.camera = c.camera)
               THEN coalesce((SELECT max(c.epsilon - b.remaining) FROM privid.budget_of(c.camera, privid.invoker()) b), 0) END');
   called := replace(called, 'coalesce(policy.spent, 0)', 'policy.spent');
   ASSERT called ~ 'LANGUAGE privid' AND called ~ 'shows_all' AND called !~ 'privid\.budget ' AND called !~ 'coalesce\(policy', called;

@@ -53,7 +53,6 @@ DECIDED_BY = {
     "consent": (CALLER, {"privid_owner"}),
     "withdraw_consent": (CALLER, {"privid_owner"}),
     "read_consents": (CALLER, {"public"}),
-    "carry_account": (NOBODY, set()),
     "read_shares": (CALLER, {"public"}),
     "note_readers": (NOBODY, set()),
     "read_history": (CALLER, {"privid_owner"}),

@@ -85,14 +85,17 @@ def test_a_charge_sees_a_consent_that_was_withdrawn_meanwhile(database: Database
         database.ledger.charge([Claim(camera("copy", owner="oscar"), [(0, 10)], HALF)], record(role="oscar"), withdraw)
 
 
-def test_a_camera_that_is_given_away_takes_its_account_along_also_unseen(database: Database) -> None:
+def test_a_camera_that_is_given_away_takes_its_account_along_where_that_is_seen(database: Database) -> None:
     database.create_server(camera())
     charge(database, camera())
-    for statement in ("ALTER SERVER campus OWNER TO oscar", "REASSIGN OWNED BY oscar TO olga"):
-        database.rows(statement)
-        owner = database.rows("SELECT owner FROM privid.camera_definitions")[0][0]
+    for owner in ("oscar", "olga"):
+        database.rows(f"ALTER SERVER campus OWNER TO {owner}")
         assert database.ledger.remaining(camera(owner=owner), [(0, 10)]) == HALF
         assert [row[1] for row in margin(database)] == [owner]
+    database.rows("REASSIGN OWNED BY olga TO oscar")
+    with pytest.raises(PermissionDenied, match='in an account of role "olga"'):
+        database.ledger.remaining(camera(owner="oscar"), [(0, 10)])
+    assert [row[1] for row in margin(database)] == ["olga"]
 
 
 def test_who_gives_one_of_several_cameras_away_keeps_the_account_and_agrees_to_share_it(database: Database) -> None:

@@ -145,3 +145,48 @@ def test_an_answer_is_shown_as_long_as_one_may_use_every_camera_that_was_read(da
     assert shown() == whole
     database.rows("DROP SERVER port CASCADE", user="oscar")
     assert shown() == nothing
+
+
+SEEN = "SELECT min(remaining) FROM privid.budget WHERE camera = %s"
+
+
+def shared_with_oscar(database: Database, mine: str, his: str) -> None:
+    """Olga's campus and oscar's copy over the same footage, with these visibilities, until she takes her consent back."""
+    for one in (replace(camera(), visibility=mine), replace(camera("copy", owner="oscar"), visibility=his)):
+        database.create_server(one)
+    database.ledger.register(camera())
+    database.rows("SELECT privid.consent('campus', 'oscar')", user="olga")
+    database.ledger.register(camera("copy", owner="oscar"))
+    charge(database, replace(camera(), visibility=mine), "ana", 3 * TENTH)
+    exposed = "SELECT 1 - epsilon_so_far FROM privid.exposure('copy', '0.4s')"
+    assert database.rows(SEEN, "copy", user="oscar") == database.rows(exposed, user="oscar") == [(7 * TENTH,)]
+    database.rows("SELECT privid.withdraw_consent('campus', 'oscar')", user="olga")
+    assert database.rows(exposed, user="oscar") == [(None,)]
+
+
+@pytest.mark.parametrize("role", ["oscar", "ben", "nobody", "postgres"])
+def test_who_has_no_consent_any_more_sees_nothing_of_the_account(database: Database, role: str) -> None:
+    shared_with_oscar(database, "own", "open")
+    assert database.rows(SEEN, "copy", user=role) == [(None,)]
+    assert database.rows("SELECT * FROM privid.available('copy', 0.1)", user=role) == []
+    assert database.rows(SEEN, "campus", user="olga") == [(7 * TENTH,)]
+
+
+def test_who_has_no_consent_any_more_hides_nothing_of_the_account(database: Database) -> None:
+    shared_with_oscar(database, "open", "own")
+    assert database.rows(SEEN, "campus", user="ben") == [(7 * TENTH,)]
+    assert database.rows("SELECT privid.shows_all('campus', 'ben'), privid.shows_all('copy', 'ben')") == [(True, False)]
+
+
+@pytest.mark.parametrize(("old", "new"), [("own", "open"), ("open", "own")])
+def test_a_name_that_another_camera_had_neither_shows_nor_hides_what_was_charged_to_it(database: Database, old: str, new: str) -> None:
+    made = replace(camera(), visibility=old)
+    database.create_server(made)
+    charge(database, made, "ana", 3 * TENTH)
+    database.rows("ALTER SERVER campus RENAME TO plaza", user="olga")
+    database.ledger.register(replace(made, name="plaza"))
+    # while there is no engine that looks at what it shows
+    database.create_server(replace(camera(files="z", owner="oscar"), visibility=new))
+    for role in ("oscar", "ben"):
+        assert database.rows(SEEN, "campus", user=role) == [(None,)]
+    assert database.rows(SEEN, "plaza", user="ben") == [(1 if old == "own" else 7 * TENTH,)]
