@@ -59,7 +59,7 @@ class Board:
         self._log = log
         self._slips: deque[int] = deque(maxlen=_OFTEN)  # when slots slipped, in nanoseconds of the monotonic clock
         self._moving = [0] * lanes  # nanoseconds that it took the last time
-        self._failed_until = [0] * lanes  # when the last slot of a job that has failed would have ended
+        self._passed = [0] * lanes  # when the last slot of a job that has failed, of those whose turn came, ends
         self.moves = 0  # how often a slot came to be earlier than it was to be
 
     def slips_often(self) -> bool:
@@ -108,7 +108,7 @@ class Board:
                 rest.setdefault(slot.job, deque()).append(slot)
         if len(rest) < 2:
             return
-        moment = max([earliest, *(slot.place.end for slot in (*before, *self.running[lane]))])
+        moment = max([earliest, self._taken(lane), *(slot.place.end for slot in before)])
         used = [(0, number, waiting) for number, waiting in enumerate(rest.values())]
         shared = []
         while used:
@@ -127,7 +127,11 @@ class Board:
         jobs: dict[Job, int] = {}
         for slot in self._queues[lane]:
             jobs[slot.job] = jobs.get(slot.job, 0) + slot.place.pitch
-        return max((slot.place.end for slot in self.running[lane]), default=0), list(jobs.values())
+        return self._taken(lane), list(jobs.values())
+
+    def _taken(self, lane: int) -> int:
+        """When the slot that runs there ends, or goes by."""
+        return max([self._passed[lane], *(slot.place.end for slot in self.running[lane])])
 
     def close(self, slot: Slot, state: State) -> None:
         """A slot is over: done, failed or given up."""
@@ -141,23 +145,23 @@ class Board:
         self.closing.put((0, slot))  # which removes its frames, if it has any
         slot.finished.set()
 
-    def give_up(self, slots: Sequence[Slot]) -> None:
-        """Nobody wants these any more: no lane takes them, and nobody shares them. Whoever gives them up closes them; their lanes are free
-        from the last slot that is left."""
+    def give_up(self, slots: Sequence[Slot]) -> bool:
+        """Nobody wants these any more, nor those of failed jobs that nobody waits for: no lane takes them, and nobody shares them. Whoever
+        gives them up closes them; their lanes are free from the last slot that is left. True if any lane has less to do."""
         gone = set(slots)
         for slot in slots:
             if self.under_way.get(slot.key) is slot:
                 del self.under_way[slot.key]
         if slots:
             self.busy_until = time.monotonic()
-        self._queues = [deque(slot for slot in waiting if slot not in gone) for waiting in self._queues]
+        waited = sum(map(len, self._queues))
+        self._queues = [deque(slot for slot in waiting if slot not in gone and (slot.users or not slot.over)) for waiting in self._queues]
         self.unread.drop(slots)
         for lane, waiting in enumerate(self._queues):
             # what runs keeps its lane until its time is over: a program must not decide whether a cancel frees it
-            left = [slot.place for slot in (*(one for one in waiting if not one.over), *self.running[lane])]
-            left.append(Place(lane, self._failed_until[lane] - 1, 1))
-            self.timetable.release(lane, left)
+            self.timetable.release(lane, [*(slot.place for slot in waiting), Place(lane, self._taken(lane) - 1, 1)])
         self.changed.notify_all()
+        return bool(slots) or sum(map(len, self._queues)) < waited
 
     def move_up(self) -> None:
         """Slots that wait take the place of those that were given up, in their order, each when its frames can be there; what runs, also if
@@ -167,9 +171,7 @@ class Board:
         for job in {slot.job for slot in every}:  # what a decoder is at depends on what it has seen: it may be at any, and have done none
             decoded.update(_decoded((slot for slot in job.own if slot in every), now + job.effort.most + job.head))
         for lane, waiting in enumerate(self._queues):
-            if self._failed_until[lane] > now:
-                continue
-            moment = max([now, *(slot.place.end for slot in self.running[lane])])
+            moment = max(now, self._taken(lane))
             for slot in waiting:
                 begin = max(moment, min(slot.place.begin, max(slot.earliest, decoded[slot])))
                 if begin < slot.place.begin:
@@ -178,15 +180,6 @@ class Board:
                 moment = slot.place.end
             if waiting:
                 self.timetable.free_at[lane] = moment
-        self.changed.notify_all()
-
-    def keep_reserved(self, place: Place) -> None:
-        """Of a job that has failed: whatever else happens in its lane, nothing shows when it did."""
-        self._failed_until[place.lane] = max(self._failed_until[place.lane], place.end)
-
-    def prune(self) -> None:
-        """Forget slots that are over. What the timetable reserved for them stays reserved."""
-        self._queues = [deque(slot for slot in waiting if not slot.over) for waiting in self._queues]
         self.changed.notify_all()
 
     def put_back(self, slot: Slot) -> None:
@@ -201,7 +194,7 @@ class Board:
     def _slip(self, lane: int, slot: Slot, now: int) -> None:
         wait = self._margins(lane, slot).handover + (0 if self._lane_ready(lane, slot) else _PATIENCE)
         running = [other.place.end - 1 for other in self.running[lane] if other is not slot]
-        free = max([now + wait + _RESPITE * self._moving[lane], self._decoded_from(slot.job, now), *running])
+        free = max([now + wait + _RESPITE * self._moving[lane], self._decoded_from(slot.job, now), self._passed[lane] - 1, *running])
         reason = "lane not ready" if slot.state is State.READY else "frames not decoded"
         slots = (free - slot.place.begin) // slot.place.pitch + 1
         by = slots * slot.place.pitch
@@ -232,7 +225,7 @@ class Board:
                 first[one] = None
                 left -= one.place.pitch
         order = [*first, *(one for one in waiting if one not in first)]
-        moment = max([now, *(one.place.end for one in self.running[lane])])
+        moment = max(now, self._taken(lane))
         for one in order:
             one.place = Place(lane, max(moment, one.place.begin), one.place.pitch)
             moment = one.place.end
@@ -254,7 +247,12 @@ class Board:
                 now = time.monotonic_ns()
                 margins = self._margins(lane, slot)
                 setup, latest = slot.place.begin - margins.setup, slot.place.begin - margins.handover
-                if now > latest:
+                if slot.over and now >= setup:  # of a job that has failed: its time goes by as if it had not
+                    self._queues[lane].popleft()
+                    self._passed[lane] = slot.place.end
+                elif slot.over:
+                    self.changed.wait((setup - now) / NANO + 0.0001)
+                elif now > latest:
                     if not self._defer(lane, slot, now):
                         self._slip(lane, slot, now)
                 elif slot.state is State.READY and now >= setup and self._lane_ready(lane, slot):

@@ -20,7 +20,10 @@ from .kept import Cell, Cells
 from .seams import Reader
 from .timetable import NANO, Place
 
-__all__ = ["COLD", "WARM", "Job", "Margins", "Slot", "State"]
+__all__ = ["COLD", "NEVER", "WARM", "Job", "Margins", "Slot", "State"]
+
+#: later than any moment of the monotonic clock
+NEVER = 1 << 62
 
 
 class State(Enum):
@@ -104,7 +107,8 @@ class Job:
     wanted: dict[bytes, Slot] = field(default_factory=dict)  # own ones, and those shared with earlier jobs
     kept: dict[bytes, int] = field(default_factory=dict)  # where the rows of all others are
     left: int = 0  # own slots that are not over
-    ends: int = 0  # what it holds is not given back before, in nanoseconds of the monotonic clock
+    ends: int = 0  # what it holds is not given back before, in nanoseconds of the monotonic clock; NEVER once it failed, until dropped
+    dropped: bool = False  # who asked for it waits no more
     settles: int = 0  # the moment for which that is planned
     held: int = 0  # own slots whose frames are in memory
     decoding: bool = True

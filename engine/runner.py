@@ -50,7 +50,7 @@ from .board import Board
 from .chunks import ChunkCache
 from .durations import Durations
 from .frame_space import FrameSpace, Held
-from .jobs import COLD, WARM, Job, Margins, Slot, State
+from .jobs import COLD, NEVER, WARM, Job, Margins, Slot, State
 from .kept import Cell, Cells
 from .log import Log
 from .programs import UNDECODED
@@ -221,15 +221,17 @@ class Runner:
         board = self._board
         with board.lock:
             now = time.monotonic_ns()
-            job.ends = max(job.ends, now + RESPITE)
+            failed, job.dropped = job.ends == NEVER, True
+            job.ends = now + RESPITE if failed else max(job.ends, now + RESPITE)
             given_up = [slot for slot in job.wanted.values() if not slot.over and slot.users == {job}
                         and not (slot.state is State.RUNNING and _ended(slot) <= now)]
             for slot in job.wanted.values():
                 slot.users.discard(job)
             given_up.sort(key=lambda slot: slot.state is not State.RUNNING)
-            board.give_up(given_up)
-            if move_up and given_up:
+            if board.give_up(given_up) and move_up:
                 board.move_up()  # now: how long the rest takes depends on what has been decoded
+            if failed:
+                board.closing.put((0, job.own[0]))  # which has the job swept
             self._close_all(given_up[:_PIECE])
         self._kill(given_up[:_PIECE])
         for start in range(_PIECE, len(given_up), _PIECE):  # lanes need the lock in time
@@ -249,15 +251,16 @@ class Runner:
 
     def fail(self, job: Job, error: BaseException) -> None:
         """The sandbox or the decoder failed: the job ends for everybody who waits for it, with words that are the same whatever the
-        video shows. Its slots stay reserved until they have passed, so that nobody's start time tells the moment of the failure."""
+        video shows. Its slots go by at their times, or until nobody waits for it any more, so that nobody's start time tells the moment
+        of the failure."""
         with self._board.lock:
-            job.ends = max(slot.place.end for slot in job.own)
+            if not job.dropped:
+                job.ends = NEVER
             for slot in job.own:
                 if not slot.over:
                     slot.error = _public(error, job)
                     self._board.close(slot, State.FAILED)
-                    self._board.keep_reserved(slot.place)
-            self._board.prune()
+            self._board.changed.notify_all()
 
     def stop(self) -> None:
         """Kill what runs and end all threads."""
@@ -512,7 +515,7 @@ class Runner:
                 job.held -= 1
                 board.changed.notify_all()
         with board.lock:
-            if job.decoding or job.left or job.held or job.settles > time.monotonic_ns():
+            if job.decoding or job.left or job.held or (job.ends == NEVER and not board.stopped) or job.settles > time.monotonic_ns():
                 return
             if job.settles < job.ends and not board.stopped:  # whether there is room for others again must tell nothing of what was decoded
                 job.settles = job.ends

@@ -303,8 +303,27 @@ def test_a_failure_ends_the_job_with_the_same_words_and_keeps_its_slots_reserved
     assert job.end is not None
     assert workshop.submit(1).end is None  # chunk 0 was done before and is kept
     later = workshop.submit(4)
-    assert min(slot.place.begin for slot in later.own) >= job.end
+    assert max(slot.place.end for slot in later.own) > job.own[5].place.end  # they take turns with the slots that go by
     workshop.runner.cancel(later)
+    workshop.runner.cancel(job)
+
+
+def test_slots_of_a_failed_job_go_by_at_their_times_or_until_nobody_waits(make_workshop: Callable[[int], Workshop]) -> None:
+    """Whoever makes a job of his own fail holds the lane no longer than by one that runs, and gives it back when he cancels."""
+    workshop = make_workshop(1)
+    workshop.lanes[0].fail_on = 0.0
+    job = workshop.submit(60)
+    with pytest.raises(SandboxFailed):
+        job.wait_all()
+    workshop.lanes[0].fail_on = None
+    later = workshop.submit(4, name=b"other")
+    assert later.end is not None and later.end < job.own[30].place.end
+    later.wait_all()
+    workshop.runner.cancel(job, move_up=True)
+    last = workshop.submit(4, name=b"third")
+    assert last.end is not None and last.end < job.own[40].place.end
+    last.wait_all()
+    assert wait_for(lambda: not job.folder.exists())
 
 
 def test_no_room_for_frames_is_a_failure_of_the_sandbox_and_no_internal_error(make_workshop: Callable[[int], Workshop],
@@ -315,8 +334,10 @@ def test_no_room_for_frames_is_a_failure_of_the_sandbox_and_no_internal_error(ma
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(workshop.runner, "_describe", full)
+    job = workshop.submit(2)
     with pytest.raises(SandboxFailed, match="the sandbox failed"):
-        workshop.submit(2).wait_all()
+        job.wait_all()
+    workshop.runner.cancel(job)
 
 
 def test_after_a_cancel_others_are_answered_earlier_unless_rows_may_have_decided_it(make_workshop: Callable[[int], Workshop]) -> None:
