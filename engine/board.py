@@ -5,12 +5,13 @@ Methods with a leading "the caller holds the lock" do no waiting and no input or
 
 from __future__ import annotations
 
-import heapq
 import queue
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 
 from privid.sandbox.intermission import SLICE
@@ -19,9 +20,10 @@ from privid.sandbox.run import RunResult
 from .jobs import Job, Margins, Slot, State
 from .log import Log
 from .reading import Unread
+from .sharing import Prospect, Sharing
 from .timetable import NANO, Place, Timetable
 
-__all__ = ["Board"]
+__all__ = ["Board", "Queue"]
 
 #: A lane that is not ready is not asked again before so many nanoseconds have passed.
 _PATIENCE = NANO // 20
@@ -33,6 +35,32 @@ _OFTEN, _RECENTLY = 20, 600 * NANO
 _RECENT = 4096
 #: To move slots takes time, the more the more there are; so many times that pass before they could be moved again.
 _RESPITE = 20
+
+
+@dataclass(frozen=True)
+class Queue:
+    """What waits for a lane at some moment."""
+
+    sharing: Sharing
+    waiting: list[Slot]
+    running: list[Slot]
+    taken: int  # when the slot that runs ends
+    free_at: int
+
+    def apart(self, earliest: int) -> tuple[list[Slot], list[Slot]]:
+        """Slots that begin before a job can, and those that it takes turns with."""
+        return ([slot for slot in self.waiting if slot.place.begin < earliest],
+                [slot for slot in self.waiting if slot.place.begin >= earliest])
+
+    def free(self, earliest: int) -> int:
+        """When those turns begin."""
+        first, rest = self.apart(earliest)
+        return max([earliest, self.taken, *(slot.place.end for slot in first)] if rest else [earliest, self.free_at])
+
+    def prospect(self, role: str, earliest: int) -> Prospect:
+        """What a job of a role that came now could expect. Lanes need the lock in time: this needs none."""
+        first, rest = self.apart(earliest)
+        return self.sharing.prospect(role, rest, [*self.waiting, *self.running], first, self.free(earliest))
 
 
 class Board:
@@ -54,6 +82,7 @@ class Board:
         #: for the closing thread: a slot whose rows are kept and the moment at which that shows, or 0 and a slot whose frames can go
         self.closing: queue.SimpleQueue[tuple[int, Slot] | None] = queue.SimpleQueue()
         self._queues: list[deque[Slot]] = [deque() for _ in range(lanes)]
+        self._sharing = [Sharing() for _ in range(lanes)]
         self.unread = Unread()
         self._lane_ready, self._margins, self._importing = ready, margins, importing
         self._log = log
@@ -81,13 +110,17 @@ class Board:
                 self.under_way[slot.key] = slot
         for slot, moment in _decoded(job.own, earliest):
             slot.earliest = moment
-        for slot, place in zip(job.own, self.timetable.reserve([slot.earliest for slot in job.own], pitch), strict=True):
-            slot.place = place
+        before = [self.queue(lane) for lane in range(len(self._queues))]
+        turns = [partial(one.prospect(job.role, earliest).begin, pitch) if one.waiting else None for one in before]
+        places = self.timetable.reserve([slot.earliest for slot in job.own], pitch, turns)
+        last = [earliest for _ in before]
+        for slot, place in zip(job.own, places, strict=True):
+            slot.place, slot.cost = place, max(pitch, slot.earliest - last[place.lane])
+            last[place.lane] = slot.earliest
             self._queues[place.lane].append(slot)
         self.unread.add(job.own)
-        if any(slot.job is not job for waiting in self._queues for slot in waiting):
-            for lane in range(len(self._queues)):
-                self._share(lane, job, earliest)
+        for lane in {place.lane for place in places}:
+            self._share(lane, job, before[lane])
         job.left = len(job.own)
         self.changed.notify_all()
 
@@ -96,38 +129,24 @@ class Board:
         new = self.finished - finished
         return list(keys) if new > len(self.recent) else [key for key in islice(reversed(self.recent), new) if key in keys]
 
-    def _share(self, lane: int, job: Job, earliest: int) -> None:
-        """Let a new job take turns with those that wait already, so that a long one does not hold a short one up.
-
-        Decided from when each was asked for and how long their slots are; a slot stays in its lane, and a job's slots in their order.
-        """
-        before = [slot for slot in self._queues[lane] if slot.place.begin < earliest and slot.job is not job]
-        rest: dict[Job, deque[Slot]] = {}
-        for slot in self._queues[lane]:
-            if slot.job is job or slot.place.begin >= earliest:
-                rest.setdefault(slot.job, deque()).append(slot)
-        if len(rest) < 2:
+    def _share(self, lane: int, job: Job, before: Queue) -> None:
+        """Let a new job take turns with those that wait already. A slot stays in its lane, and a job's slots in their order."""
+        first, rest = before.apart(job.earliest)
+        self._sharing[lane].enter(job.role, job.ident, [*before.waiting, *before.running], first)
+        if not rest:
             return
-        moment = max([earliest, self._taken(lane), *(slot.place.end for slot in before)])
-        used = [(0, number, waiting) for number, waiting in enumerate(rest.values())]
+        own = list(self._queues[lane])[len(before.waiting):]
         shared = []
-        while used:
-            time_used, number, waiting = heapq.heappop(used)
-            slot = waiting.popleft()
-            slot.place = Place(lane, max(moment, slot.earliest), slot.place.pitch)  # before that, its frames cannot be there
-            moment = slot.place.end
+        for slot, begin in self._sharing[lane].after(first).in_order([*rest, *own], before.free(job.earliest)):
+            slot.place = Place(lane, begin, slot.place.pitch)
             shared.append(slot)
-            if waiting:
-                heapq.heappush(used, (time_used + slot.place.pitch, number, waiting))
-        self._queues[lane] = deque((*before, *shared))
-        self.timetable.free_at[lane] = moment
+        self._queues[lane] = deque((*first, *shared))
+        self.timetable.free_at[lane] = shared[-1].place.end
 
-    def load(self, lane: int) -> tuple[int, list[int]]:
-        """When the slot that runs there ends, and how long those of each job that wait take."""
-        jobs: dict[Job, int] = {}
-        for slot in self._queues[lane]:
-            jobs[slot.job] = jobs.get(slot.job, 0) + slot.place.pitch
-        return self._taken(lane), list(jobs.values())
+    def queue(self, lane: int) -> Queue:
+        """What waits there now."""
+        return Queue(self._sharing[lane].after(()), list(self._queues[lane]), list(self.running[lane]), self._taken(lane),
+                     self.timetable.free_at[lane])
 
     def _taken(self, lane: int) -> int:
         """When the slot that runs there ends, or goes by."""
@@ -186,6 +205,7 @@ class Board:
         """A slot that did not have its turn has it again, with all that come after it."""
         slot.state = State.READY
         waiting = self._queues[slot.place.lane]
+        self._sharing[slot.place.lane].charge(slot, -slot.cost)
         waiting.appendleft(slot)
         if any(later.place.begin < slot.place.begin for later in waiting):
             self._queues[slot.place.lane] = deque(sorted(waiting, key=lambda later: later.place.begin))
@@ -198,6 +218,8 @@ class Board:
         reason = "lane not ready" if slot.state is State.READY else "frames not decoded"
         slots = (free - slot.place.begin) // slot.place.pitch + 1
         by = slots * slot.place.pitch
+        if self._importing(lane, slot):
+            self._sharing[lane].charge(slot, by)
         for waiting in self._queues[lane]:
             waiting.place = Place(lane, waiting.place.begin + by, waiting.place.pitch)
         self._moving[lane] = time.monotonic_ns() - now
@@ -230,9 +252,14 @@ class Board:
             one.place = Place(lane, max(moment, one.place.begin), one.place.pitch)
             moment = one.place.end
         self._queues[lane] = deque(order)
+        self._sharing[lane].charge(slot, sum(one.place.pitch for one in first))  # it is imported meanwhile, and owed nothing for that
         self.timetable.free_at[lane] = max(moment, self.timetable.free_at[lane])
         self._log.write("slots deferred", job=slot.job.ident, lane=lane, slots=len(first), reason="program being imported")
         return True
+
+    def _take(self, lane: int) -> None:
+        """The turn of the lane's next slot has come."""
+        self._sharing[lane].give(self._queues[lane].popleft())
 
     # Waiting
 
@@ -248,7 +275,7 @@ class Board:
                 margins = self._margins(lane, slot)
                 setup, latest = slot.place.begin - margins.setup, slot.place.begin - margins.handover
                 if slot.over and now >= setup:  # of a job that has failed: its time goes by as if it had not
-                    self._queues[lane].popleft()
+                    self._take(lane)
                     self._passed[lane] = slot.place.end
                 elif slot.over:
                     self.changed.wait((setup - now) / NANO + 0.0001)
@@ -256,7 +283,7 @@ class Board:
                     if not self._defer(lane, slot, now):
                         self._slip(lane, slot, now)
                 elif slot.state is State.READY and now >= setup and self._lane_ready(lane, slot):
-                    self._queues[lane].popleft()
+                    self._take(lane)
                     slot.state = State.RUNNING
                     self.running[lane].append(slot)
                     self.unread.hand(slot)

@@ -55,8 +55,21 @@ class Slot:
     lates: int = 0  # how often its lane was not ready for it in time
     kept: bool = False  # its rows are in the chunk cache already, which shows only when the slot is over
     earliest: int = 0  # when its frames are there, or given up, if its decoder begins in time; of the monotonic clock
+    cost: int = 0  # what it counts among those that wait for its lane (sharing.py)
     undecoded: bool = False  # decoding it took too long: it runs without frames, and what that says counts for nothing
     finished: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def role(self) -> str:
+        return self.job.role
+
+    @property
+    def flow(self) -> str:
+        return self.job.ident
+
+    @property
+    def length(self) -> int:
+        return self.place.pitch
 
     @property
     def over(self) -> bool:
@@ -94,6 +107,7 @@ class Job:
     program: Program
     folder: Path  # in the scratch: the program and the decoded chunks
     cells: Cells  # for the rows of own slots
+    role: str = ""  # who logged in and asks: lanes are shared out among these
     space: Held | None = None  # for decoded frames
     reading: int = 0  # nanoseconds that reading one output takes at most
     effort: Effort = NO_EFFORT  # what decoding may take

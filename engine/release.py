@@ -136,7 +136,7 @@ class Desk:
         cancel.check()
         reads, allowance = self._reads(request, judged) if plan.reads else ([], judged.allowance)
         now = time.monotonic_ns()
-        slots, end = self._runner.forecast([(read.wider.table, read.kept) for read in reads])
+        slots, end = self._runner.forecast([(read.wider.table, read.kept) for read in reads], text_of(request, "login"))
         cancel.check()
         wait = self._evaluations.slow_wait() if is_slow(nanoseconds(allowance)) else 0
         seconds = Fraction(max(wait, end - now), NANO) + allowance
@@ -207,7 +207,7 @@ class Desk:
         handle = Handle(Charge(release, arrived, time.monotonic_ns(), nanoseconds(allowance), judged.protected), pin, turn)
         self._log.write("release charged", release=release, cameras=len(plan.costs), outputs=len(plan.outputs), groups=len(plan.keys))
         try:
-            self._submit(handle, prepared)
+            self._submit(handle, prepared, text_of(request, "login"))
             with cancel.calling(partial(self.abandon, handle)):
                 answer = self._carry_out(handle, judged, settled, cancel)
                 turn.end()  # before the answer leaves: whoever has it may ask again
@@ -360,18 +360,19 @@ class Desk:
         self._log.write("raw access", tables=len(tables))
         try:
             self._submit(handle, self._prepare([self._read(TableUse(table, ((0, table.grid.count),))) for table in tables], 0,
-                                               turn))
+                                               turn), text_of(request, "login"))
         except BaseException:
             self.drop(handle)
             raise
         return handle
 
-    def _submit(self, handle: Handle, prepared: Sequence[Prepared]) -> None:
+    def _submit(self, handle: Handle, prepared: Sequence[Prepared], login: str) -> None:
+        """Lanes are shared out among the roles that logged in: who acts as another has no more of them."""
         for number, (read, cells, space) in enumerate(prepared):
             try:
                 runs, moments, keys = read.each()
                 self._shapes.remember(read.wider, read.kind.value, self._programs.runtime_id)
-                job = self._runner.submit(read.wider.table, read.kind, runs, keys, cells, space)
+                job = self._runner.submit(read.wider.table, read.kind, runs, keys, cells, space, login)
             except BaseException:
                 self._give_back(prepared[number:])
                 raise

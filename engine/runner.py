@@ -58,6 +58,7 @@ from .reading import reading_time
 from .reserve import directory, reserved
 from .seams import LaneLike, Reader
 from .series import Stretch, Stretches
+from .sharing import soonest
 from .timetable import NANO, Place, nanoseconds
 
 __all__ = ["Runner"]
@@ -112,7 +113,7 @@ class Runner:
         program = slot.job.program
         return WARM if program.warm and not self._lanes[lane].is_cold(program) else COLD
 
-    def forecast(self, wanted: Sequence[tuple[Table, Sequence[Stretch]]]) -> tuple[int, int]:
+    def forecast(self, wanted: Sequence[tuple[Table, Sequence[Stretch]]], role: str = "") -> tuple[int, int]:
         """Slots that these runs of tables would take now, and when the last rows would be there. Runs and reserves nothing."""
         now, read, slots = time.monotonic_ns(), 0, 0
         work, begin = list[int](), now  # of each table in each lane
@@ -128,9 +129,9 @@ class Runner:
         if not work:
             return 0, max(now, read)
         with self._board.lock:
-            others = [self._board.load(lane) for lane in range(len(self._lanes))]
-        # jobs take turns: until the longest of these is done, each other one has as much time as it, or all that it needs
-        end = max(max(begin, free) + sum(work) + sum(min(left, max(work)) for left in jobs) for free, jobs in others)
+            lanes = [self._board.queue(lane) for lane in range(len(self._lanes))]
+        # these tables take turns with each other, too
+        end = soonest([lane.prospect(role, begin) for lane in lanes], sum(work) * len(lanes), max(work) / sum(work))
         return slots, max(read, end + max(reading_time(table) for table, _ in wanted))
 
     def _missing(self, stretches: Sequence[Stretch]) -> tuple[int, list[Slot]]:
@@ -176,12 +177,12 @@ class Runner:
         return max(len(self._lanes) + 1, min(self.durations.ahead(table), self._space.most // _frames_bytes(table) - 1))
 
     def submit(self, table: Table, kind: Kind, runs: Sequence[tuple[int, int]], keys: Sequence[bytes], cells: Cells,
-               space: Held | None = None) -> Job:
+               space: Held | None = None, role: str = "") -> Job:
         """Reserve slots for the runs (chunk and region) that are neither kept nor under way, and start on them; `cells` are for their
-        rows, as many as runs were not kept."""
+        rows, as many as runs were not kept; `role` logged in and asks."""
         folder, warm = self._scratch / f"job-{secrets.token_hex(8)}", self.durations.is_warm(table)
         program = Program(folder / PROGRAM, kind, table.runtime, folder / FILES if table.executable.files else None, warm)
-        job = Job(secrets.token_hex(4), table, program, folder, cells, space, reading_time(table))
+        job = Job(secrets.token_hex(4), table, program, folder, cells, role, space, reading_time(table))
         board, wanted, asked, known = self._board, frozenset(keys), list(keys), dict[bytes, int]()
         while True:
             # The cache is asked outside the lock. A slot enters it before it leaves under_way, so unless one of these finished

@@ -8,9 +8,12 @@ table's timeout, what was reserved before. Nothing that a chunk does or shows ca
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
+from itertools import zip_longest
+from operator import add
 
 __all__ = ["NANO", "Place", "Timetable", "nanoseconds"]
 
@@ -39,19 +42,24 @@ class Timetable:
     def __init__(self, lanes: int) -> None:
         self.free_at = [0] * lanes
 
-    def reserve(self, earliest: Sequence[int], pitch: int) -> list[Place]:
-        """Slots for chunks in order, none before its moment, each on the lane that is free first (ties: lowest number).
+    def reserve(self, earliest: Sequence[int], pitch: int, turns: Sequence[Callable[[int], int] | None] = ()) -> list[Place]:
+        """Slots for chunks in order, none before its moment, each on the lane that is free first (ties: lowest number). `turns`: when it is
+        free, of lanes where the job takes turns with others, by how much of it the job has had.
 
         >>> [(p.lane, p.begin) for p in Timetable(2).reserve([100, 103, 106], 10)]
         [(0, 100), (1, 103), (0, 110)]
         """
-        lanes = [(max([free, *earliest[:1]]), lane) for lane, free in enumerate(self.free_at)]
+        free = [turn or partial(add, max([free, *earliest[:1]])) for free, turn in zip_longest(self.free_at, turns)]
+        had, late = [0] * len(free), [0] * len(free)  # late: by its frames
+        lanes = [(turn(0), lane) for lane, turn in enumerate(free)]
         heapq.heapify(lanes)
         places: list[Place] = []
         for moment in earliest:
             begin, lane = lanes[0]
             place = Place(lane, max(begin, moment), pitch)
-            heapq.heapreplace(lanes, (place.end, lane))
+            had[lane] += pitch
+            late[lane] += place.begin - begin
+            heapq.heapreplace(lanes, (free[lane](had[lane]) + late[lane], lane))
             self.free_at[lane] = place.end
             places.append(place)
         return places

@@ -54,6 +54,8 @@ _SPARE = 8
 _LEISURE = 0.05
 #: bytes of its own beyond which a session is not used again: PostgreSQL keeps what it has read (rules of time zones, plans, catalogs)
 _GROWN = 64 << 20
+#: who waits for a session for public work has so many times as much patience: longer than the work of another may take (evaluate.py)
+_TURN = 4
 #: seconds after which a session that goes on is told again that nobody waits for it
 _INSIST = 0.05
 
@@ -104,13 +106,13 @@ class RoomConnection(psycopg.Connection[tuple[object, ...]]):
 class RoomPool:
     """A stock of sessions that nobody has used, and a few that are used again for public work."""
 
-    def __init__(self, server: RoomLike, *, stock: int = 3, at_once: int = 16, public: int = 3,
+    def __init__(self, server: RoomLike, *, stock: int = 3, at_once: int = 16, public: int = 4,
                  patience: float = 10.0) -> None:
         if server.connections < at_once + stock + public + _SPARE:
             raise ValueError("the room has too few connections for this pool")
         self._server, self._stock, self._patience = server, stock, patience
         self._places = threading.BoundedSemaphore(at_once)
-        self._public, self._shares = threading.BoundedSemaphore(public), Shares(max(1, public - 1))
+        self._public = Shares(public)
         self._changed = threading.Condition()
         self._ready: list[RoomConnection] = []
         self._idle: list[RoomConnection] = []
@@ -211,27 +213,23 @@ class RoomPool:
         somebody, role = getattr(self._local, "wanted", (None, ""))
         if somebody is not None:
             somebody.check()
-        begun = time.monotonic()
-        with self._shares.one(role, self._patience) as free:
-            if not free or not self._public.acquire(timeout=max(0, begun + self._patience - time.monotonic())):
+        check = somebody.check if somebody is not None else lambda: None
+        with self._public.one(role, _TURN * self._patience, check) as free:
+            if not free:
                 raise EngineUnavailable("the engine is too busy to look at public rows",
                                         hint="Try again.")
+            check()
+            conn = self._lend()
             try:
-                if somebody is not None:
-                    somebody.check()
-                conn = self._lend()
-                try:
-                    with self._reported(conn), _given_up(conn, somebody):
-                        yield conn
-                finally:
-                    self._give_back(conn)
+                with self._reported(conn), _given_up(conn, somebody):
+                    yield conn
             finally:
-                self._public.release()
+                self._give_back(conn)
 
     @contextmanager
     def wanted_by(self, somebody: Wanting, role: str = "") -> Iterator[None]:
         """Public work of this thread, in the block, is given up when nobody waits for it any more. It is that of a login role, whichever it
-        acts as, which never has all sessions at a time."""
+        acts as: roles have turns at the sessions."""
         self._local.wanted = somebody, role
         try:
             yield

@@ -28,14 +28,14 @@ from tests.calculus import builders
 class Scene:
     """A lane with a job that is being imported in front, and jobs that are ready behind it."""
 
-    def __init__(self, *, defers: bool = True) -> None:
+    def __init__(self, *, defers: bool = True, lanes: int = 1) -> None:
         self.importing: set[str] = {"slow"}
-        self.board = Board(1, lambda lane, slot: slot.job.ident not in self.importing,
+        self.board = Board(lanes, lambda lane, slot: slot.job.ident not in self.importing,
                            lambda lane, slot: Margins(NANO // 100, NANO // 1000), Log(io.StringIO()),
                            lambda lane, slot: defers and slot.job.ident in self.importing)
 
-    def job(self, name: str, slots: int, pitch: float) -> list[Slot]:
-        job = Job(name, builders.table(), Program(Path(name), Kind.MODULE), Path(name), Cells(0, (), 1, 0), started=0)
+    def job(self, name: str, slots: int, pitch: float, role: str = "") -> list[Slot]:
+        job = Job(name, builders.table(), Program(Path(name), Kind.MODULE), Path(name), Cells(0, (), 1, 0), role, started=0)
         todo = [Slot(f"{name} {n}".encode(), n, 0, Place(0, 0, 1), Cell(0, 0), job, {job}, State.READY) for n in range(slots)]
         with self.board.lock:
             self.board.reserve(job, todo, int(pitch * NANO), time.monotonic_ns() + NANO // 20)
@@ -191,6 +191,59 @@ def test_a_job_of_one_chunk_waits_for_the_slot_under_way_and_one_of_each_other_j
     scene.end()
 
 
+def test_another_role_waits_for_the_slot_under_way_however_many_jobs_there_are() -> None:
+    scene = Scene(lanes=2)
+    for number in range(12):
+        scene.job(f"long {number}", 10, 8, "ana")
+    slots = scene.job("short", 10, 0.2, "ben")
+    assert max(slot.place.end for slot in slots) - slots[0].job.earliest <= (8 + 5 * 0.2) * NANO
+    assert {slot.place.lane for slot in slots} == {0, 1}
+    scene.end()
+
+
+def test_a_role_that_comes_again_and_again_comes_before_nobody() -> None:
+    """Ana's releases are of one long slot each; a new one is there before the last has begun."""
+    scene = Scene()
+    scene.importing.clear()
+    scene.job("ana 0", 1, 0.4, "ana")
+    bens, taken = scene.job("ben", 8, 0.2, "ben"), list[str]()
+    for number in range(1, 20):
+        scene.job(f"ana {number}", 1, 0.4, "ana")
+        taken.append(str(scene.take()).split()[0])
+        if all(slot.over for slot in bens):
+            break
+    assert all(slot.over for slot in bens), taken
+    assert taken.count("ana") <= 6, taken  # of eight slots of ben's, which are half as long, and one to begin with
+    scene.end()
+
+
+def test_jobs_that_come_again_and_again_hold_up_no_long_one_of_their_role() -> None:
+    scene = Scene()
+    scene.importing.clear()
+    (long,) = scene.job("long", 1, 0.5)
+    scene.job("first", 3, 0.1)
+    taken = []
+    for number in range(12):
+        scene.job(f"short {number}", 1, 0.1)
+        taken.append(scene.take())
+    assert long.over, taken
+    scene.end()
+
+
+def test_nobody_waits_for_frames_of_another() -> None:
+    """Chunks that lie far from each other take long to decode: their slots are short, and could hold a lane for long."""
+    scene = Scene()
+    far = Job("far", builders.table(), Program(Path("far"), Kind.MODULE), Path("far"), Cells(0, (), 1, 0), "ana",
+              effort=Effort(Grid(0, 100_000, 1, 1), NANO // 10, 0, NANO // 100))
+    slots = [Slot(f"far {n}".encode(), n * 300, 0, Place(0, 0, 1), Cell(0, 0), far, {far}) for n in range(20)]
+    with scene.board.lock:
+        scene.board.reserve(far, slots, NANO // 10, time.monotonic_ns())
+    near = scene.job("near", 20, 0.1, "ben")
+    assert slots[-1].place.begin - slots[0].place.begin > 50 * NANO  # alone, as now
+    assert near[-1].place.end - near[0].job.earliest < 5 * NANO
+    scene.end()
+
+
 def test_after_a_cancel_slots_of_others_come_earlier_in_their_order_and_none_before_its_frames_can_be_there() -> None:
     scene = Scene()
     scene.importing.clear()
@@ -201,7 +254,7 @@ def test_after_a_cancel_slots_of_others_come_earlier_in_their_order_and_none_bef
     order = sorted(slots, key=lambda slot: slot.place.begin)
     scene.give_up(gone[1:], move_up=True)
     assert sorted(slots, key=lambda slot: slot.place.begin) == order
-    assert all(slot.place.begin <= before[slot] for slot in slots) and order[-1].place.begin < before[order[-1]] - NANO
+    assert all(slot.place.begin <= before[slot] for slot in slots) and order[-1].place.begin < before[order[-1]] - NANO // 2
     assert order[0].place.begin >= time.monotonic_ns() + NANO // 2 - NANO // 10
     assert scene.board.timetable.free_at[0] == max(slot.place.end for slot in [gone[0], *slots])
     waiting = sorted((slot.place.begin, slot.place.end) for slot in [gone[0], *slots])

@@ -94,17 +94,17 @@ def test_public_sessions_are_used_again_unless_a_transaction_was_left_open(pool:
         assert backend(conn) != first
 
 
-def test_one_role_leaves_a_public_session_for_others(house: House) -> None:
+def test_two_roles_leave_a_public_session_for_others(house: House) -> None:
     """Statements that are only explained cost nothing, and may take long."""
-    pool = RoomPool(house.server, stock=0, public=3, patience=0.5)
+    pool = RoomPool(house.server, stock=0, public=3, patience=0.1)
     try:
         with ExitStack() as stack:
-            for _ in range(2):
-                stack.enter_context(pool.wanted_by(Cancel(), "ana"))
+            for role in ("ana", "ben"):  # who agree to take all that they can get
+                stack.enter_context(pool.wanted_by(Cancel(), role))
                 stack.enter_context(pool.public())
-            with pytest.raises(EngineUnavailable, match="too busy"), pool.public():
-                pass
-            with pool.wanted_by(Cancel(), "ben"), pool.public() as conn:
+                with pytest.raises(EngineUnavailable, match="too busy"), pool.public():
+                    pass
+            with pool.wanted_by(Cancel(), "cat"), pool.public() as conn:
                 assert conn.execute("SELECT 1").fetchone() == (1,)
     finally:
         pool.close()
