@@ -137,6 +137,7 @@ class Server:
             left = self._limit - held.total()
             if held[role] < left:
                 self._roles[sock] = role
+                self._silent.pop(sock, None)  # whatever its hello waits for, it is counted where others of its role are
                 return
         self._log.write("connection refused", reason="share", held=held[role], left=left)
         raise EngineUnavailable(f'role "{role}" has {held[role]} connections to the engine, and no more are left for all others',
@@ -162,6 +163,7 @@ class Server:
                     message, left = read_rest(sock, length), 0
                     conversation.serve(*message, partial(_send, sock))
             except PrividError as error:
+                self._log.write("request refused", request=None, sqlstate=error.sqlstate)
                 skip_rest(sock, left)
                 _send(sock, pack_json("E", error.as_message()))
 
