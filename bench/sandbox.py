@@ -267,7 +267,7 @@ def through_runner(base: Path, lane: Lane, videos: Path, footage: Footage, size:
     limits, runtime = Limits(), find_runtime()
     cache, log = ChunkCache(base / "chunks.db"), io.StringIO()
     readings = Readings(segments_of(base / "chunks.db"))
-    programs = Programs(runtime, limits, readings)
+    programs = Programs(runtime, limits, readings, lambda table: content.encode())
     runner = Runner([lane], cache, base / "lanes", Log(log), starts_warm=programs.starts_warm,
                     read_file=lambda sha256: b"", open_reader=lambda found: Decoder(videos, found), describe=describe,
                     read_output=programs.read_output)
@@ -277,7 +277,7 @@ def through_runner(base: Path, lane: Lane, videos: Path, footage: Footage, size:
                   Executable("e", "00", content.encode()), timeout, 1, False)
     try:
         job = runner.submit(table, Kind.MODULE, [(number, 0) for number in range(count)], [b"%d" % number for number in range(count)],
-                            cache.allocate(count, programs.weight(table)))
+                            cache.allocate(count, programs.weight(table)), content=content.encode())
         job.wait_all()
         span = max(slot.place.end for slot in job.own) - min(slot.place.begin for slot in job.own)
         return count / (span / 1e9), count - job.outcomes.get("ok", 0), round(span / runner.durations.pitch(table)) - count

@@ -71,7 +71,8 @@ class Engine:
 
     def answers(self) -> str | None:
         """The version of the engine behind the socket; None when nobody answers."""
-        hello = b"H" + json.dumps({"protocol": 2, "version": privid.__version__, "pid": os.getpid(), "database": "privid"}).encode()
+        hello = b"H" + json.dumps({"protocol": 2, "version": privid.__version__, "pid": os.getpid(), "database": "privid",
+                                   "login": "privid"}).encode()
         try:
             with socket.socket(socket.AF_UNIX) as sock:
                 sock.settimeout(5)

@@ -201,12 +201,18 @@ class Column:
 
 @dataclass(frozen=True)
 class Executable:
-    """An analyst's file, by content."""
+    """An analyst's file, by content, which is read where it is needed."""
 
     name: str
     sha256: str
-    content: bytes = field(repr=False)
+    head: bytes = field(repr=False)  # what it begins with
+    size: int = 0
     files: tuple[tuple[str, str], ...] = ()  # attached ones: name and SHA-256 of each; sha256 above then covers them too
+    own: str = ""  # the SHA-256 of the file alone, where there are others
+
+    @property
+    def digest(self) -> str:
+        return self.own or self.sha256
 
 
 @dataclass(frozen=True)

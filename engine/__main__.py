@@ -125,7 +125,7 @@ def _build(options: argparse.Namespace, log: Log, cleanup: ExitStack, apart: boo
              for index, cores in enumerate(_share_cores(options.lanes, cleanup))]
     readings = Readings(segments_of(cache / "chunks.db"))
     cleanup.callback(readings.close)
-    programs = Programs(runtime, limits, readings)
+    programs = Programs(runtime, limits, readings, lambda table: ledger.content(table.owner, table.executable))
     attachments = Attachments(ledger)
     bulletin = Bulletin(ledger, options.lanes, log)
     cleanup.callback(bulletin.stop)

@@ -29,7 +29,7 @@ class Attachments:
         files = tuple((str(file), str(sha256)) for file, sha256 in rows)
         if not files:
             return found
-        return replace(found, files=files, sha256=hashlib.sha256(json.dumps([found.sha256, files]).encode()).hexdigest())
+        return replace(found, files=files, own=found.sha256, sha256=hashlib.sha256(json.dumps([found.sha256, files]).encode()).hexdigest())
 
     def content(self, sha256: str) -> bytes:
         with self._ledger.pool.connection() as connection:

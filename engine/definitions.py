@@ -180,7 +180,7 @@ def _runtime(options: _Options, executable: Executable) -> str:
     except SandboxFailed:
         raise InvalidValue(f'runtime "{name}" is not offered here',
                            hint=f"The operator can build it: python -m privid.sandbox.runtime {name}.") from None
-    if name == EMPTY_RUNTIME and executable.content and not executable.content.startswith(b"\x7fELF"):
+    if name == EMPTY_RUNTIME and executable.head and not executable.head.startswith(b"\x7fELF"):
         raise ExecutableInvalid(f'executable "{executable.name}" needs an interpreter, but runtime "{name}" has none',
                                 hint="Upload a compiled program, or use another runtime.")
     return name

@@ -109,6 +109,7 @@ class Job:
     cells: Cells  # for the rows of own slots
     role: str = ""  # who logged in and asks: lanes are shared out among these
     space: Held | None = None  # for decoded frames
+    content: bytes = field(default=b"", repr=False)  # of the program, until it is installed
     reading: int = 0  # nanoseconds that reading one output takes at most
     effort: Effort = NO_EFFORT  # what decoding may take
     head: int = 0  # nanoseconds from the start of its decoder to its first slot at least

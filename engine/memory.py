@@ -4,13 +4,32 @@ from __future__ import annotations
 
 import threading
 
+from privid.places import Places
 from privid.room.space import free_memory, is_enough, total_memory
 from privid.sandbox.cgroups import find_hierarchy
 
-__all__ = ["STEADY", "Beside", "Ration", "reserved"]
+__all__ = ["STEADY", "Beside", "Ration", "judging", "needed_for", "reserved"]
 
 #: the environment of processes that live long and hold rows for a while: what they have let go is free at once, however much it was
 STEADY = {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "131072", "MALLOC_ARENA_MAX": "2"}
+
+
+#: all requests that are judged at a time have so much of the engine, or this part of a small machine; no role has more than half of it
+JUDGING, _PART = 1 << 30, 8
+#: what one takes: something whatever it is, and so many bytes for each of the message (rows of public tables were seen to take 13, and what
+#: is short takes more)
+_LEAST, _FACTOR = 4 << 20, 30
+_PATIENCE = 30.0
+
+
+def judging() -> Places:
+    most = min(JUDGING, total_memory() // _PART)
+    return Places(most, most // 2, "engine is busy with other statements", _PATIENCE)
+
+
+def needed_for(length: int) -> int:
+    """Bytes with which a request that has so many is judged, by its public size alone."""
+    return _LEAST + _FACTOR * length
 
 
 def reserved(bound: int) -> int:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
-from privid.model import Executable, Table
+from privid.model import Table
+from privid.places import Places
 from privid.sandbox.chunk import write_chunk_json
-from privid.sandbox.executable import Kind, classify
+from privid.sandbox.executable import Flaw, Kind, is_module, look
 from privid.sandbox.rows import MAX_TEXT
 from privid.sandbox.run import Limits, Outcome, RunResult
 from privid.sandbox.runtime import Runtime
@@ -25,32 +28,54 @@ UNREADABLE = "unreadable"
 UNDECODED = "undecoded"
 #: How a run can end, as the owner's counters name it; a cancelled run is none.
 OUTCOMES = (*(outcome.value for outcome in Outcome if outcome is not Outcome.CANCELLED), UNREADABLE, UNDECODED)
-#: Files whose kind is remembered by content; looking at a module means parsing it.
+#: Files of which it is remembered by content what they are, or why they are nothing; looking at a module means parsing it.
 _REMEMBERED = 1000
+#: One is looked at at a time, for each may take some hundred megabytes, and ten seconds; roles take turns.
+_PATIENCE = 60.0
 
 
 class Programs:
     """One runtime for all programs."""
 
-    def __init__(self, runtime: Runtime, limits: Limits, readings: Readings) -> None:
+    def __init__(self, runtime: Runtime, limits: Limits, readings: Readings, content: Callable[[Table], bytes]) -> None:
         self._readings = readings
         self.runtime_id = f"{runtime.name}-{runtime.digest}"
         self._limits = limits
-        self._known: dict[str, Kind] = {}
+        self.content = content
+        self._looking = Places(1, 1, "engine is busy with the programs of others", _PATIENCE)
+        self._lock = threading.Lock()
+        self._known: dict[str, Kind | Flaw] = {}  # what was asked for last comes last
 
-    def kind(self, executable: Executable) -> Kind:
-        """Refuses a file that is no program."""
-        kind = self._known.get(executable.sha256)
-        if kind is None:
-            kind = classify(executable.content, executable.name)
-            if len(self._known) >= _REMEMBERED:
-                self._known.clear()
-            self._known[executable.sha256] = kind
-        return kind
+    def kind(self, table: Table) -> Kind:
+        """Of a table's program; refuses a file that is none."""
+        found = self._recall(table.executable.digest)
+        if found is None:
+            with self._looking.take():
+                found = self._recall(table.executable.digest) or self._look(table)
+        if isinstance(found, Flaw):
+            raise found.told(table.executable.name)
+        return found
+
+    def _look(self, table: Table) -> Kind | Flaw:
+        file = table.executable
+        found = look(file.head, file.size, lambda: self.content(table))
+        if isinstance(found, Kind) or found.lasting:
+            with self._lock:
+                self._known[file.digest] = found
+                if len(self._known) > _REMEMBERED:
+                    del self._known[next(iter(self._known))]
+        return found
+
+    def _recall(self, digest: str) -> Kind | Flaw | None:
+        with self._lock:
+            found = self._known.pop(digest, None)
+            if found is not None:
+                self._known[digest] = found
+            return found
 
     def starts_warm(self, table: Table) -> bool:
-        """Whether its program could be started warm: only a module can."""
-        return self.kind(table.executable) is Kind.MODULE
+        """Whether its program, which was looked at before, could be started warm: only a module can."""
+        return is_module(table.executable.head)
 
     def read_output(self, cell: Cell, table: Table, result: RunResult) -> str:
         """Have the rows of a run kept; whatever went wrong in the program is one row of defaults. How it ended, for the owner."""

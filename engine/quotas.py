@@ -14,6 +14,7 @@ from fractions import Fraction
 
 from privid.errors import PrividError, QuotaExceeded
 from privid.ledger import Ledger
+from privid.ledger.turns import Turns
 
 from .allowances import is_slow
 from .log import Log
@@ -73,7 +74,7 @@ class Quotas:
         self._ledger = ledger
         self._log = log
         self._uses: defaultdict[str, _Use] = defaultdict(_Use)
-        self._lock, self._posting = threading.Lock(), threading.Lock()
+        self._lock, self._posting = threading.Lock(), Turns()
 
     def begin(self, role: str) -> Turn:
         """Before anything is charged; refused if as many are under way as the role may have."""
@@ -139,10 +140,10 @@ class Quotas:
 
     def post(self, role: str, kept: int | None = None) -> None:
         """For the view privid.quotas. What cannot be posted costs nobody's answer."""
-        with self._posting:
-            with self._lock:
-                use = replace(self._uses.get(role, _Use()))
-            try:
+        try:
+            with self._posting.take(role):
+                with self._lock:
+                    use = replace(self._uses.get(role, _Use()))
                 self._ledger.post_use(role, use.releases, use.slots, use.seconds, kept)
-            except PrividError as error:
-                self._log.failure("quotas not posted", error)
+        except PrividError as error:
+            self._log.failure("quotas not posted", error)

@@ -47,6 +47,7 @@ class Prepared(NamedTuple):
     read: Read
     cells: Cells
     space: Held | None = None  # for decoded frames
+    program: bytes = b""  # what is to be run, where anything is
 
 
 def of_nothing(use: TableUse) -> Blocks:

@@ -7,14 +7,15 @@ import hmac
 import secrets
 import time
 from array import array
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
 
 from privid import calculus
+from privid.clients import whatever_happens
 from privid.errors import EngineUnavailable, SandboxFailed
 from privid.ledger import Claim, Connection, Ledger, ReleaseRecord
 from privid.model import Key, Plan, Table, TableUse
@@ -35,6 +36,7 @@ from .handles import Charge, Handle, Scan
 from .identity import in_order, reuse_key
 from .judge import Judge, Judged, is_allowed, text_of
 from .log import Log
+from .memory import judging, needed_for
 from .obstacle import Obstacle
 from .programs import OUTCOMES, Programs
 from .quotas import Quotas, Turn
@@ -84,11 +86,16 @@ class Desk:
         self._obstacle = obstacle
         self._scenes = scenes
         self._quotas = Quotas(ledger, log)
+        self._memory = judging()
         self._log = log
         #: what EXPLAIN shows of a release's key: the key itself is a digest of the video, which nobody may see
         self._secret = secrets.token_bytes(32)
 
     # Judging
+
+    def room_for(self, length: int) -> AbstractContextManager[Callable[[], None]]:
+        """Memory in which a request of so many bytes can be judged: until the end of the block, or until what it is given is called."""
+        return self._memory.take(needed_for(length))
 
     def choose(self, request: dict[str, Any], cancel: Cancel) -> list[int]:
         """Which of several levels of a statement are its releases."""
@@ -109,7 +116,7 @@ class Desk:
 
     def _read(self, use: TableUse, *, alone: bool = False) -> Read:
         """`alone`: whatever wider table there is."""
-        table, kind, runtime = use.table, self._programs.kind(use.table.executable), self._programs.runtime_id
+        table, kind, runtime = use.table, self._programs.kind(use.table), self._programs.runtime_id
         own = series_of(table, kind.value, runtime).stretches(use)
         wider = Wider(table, None) if alone else self._shapes.of(table, kind.value, runtime)
         return Read(use, kind, own, wider, own if wider.picks is None else series_of(wider.table, kind.value, runtime).stretches(use))
@@ -169,8 +176,9 @@ class Desk:
 
     # The release
 
-    def release(self, request: dict[str, Any], cancel: Cancel) -> Answer:
-        """The answer, at its public moment: computed and charged, or one that has been given before."""
+    def release(self, request: dict[str, Any], cancel: Cancel, when_judged: Callable[[], None]) -> Answer:
+        """The answer, at its public moment: computed and charged, or one that has been given before. From when it is judged, the quota of
+        releases bounds what it takes."""
         arrived = time.monotonic_ns()
         stated = self._confirmed(request)
         judged = self._judge.judge(request, cancel)
@@ -179,7 +187,7 @@ class Desk:
             rows, _ = noise.answer(plan, [])
             return Answer(rows, "public answer: no row was read, and no epsilon charged", False)
         if not plan.reads:
-            return self._settle(request, judged, cancel)
+            return self._settle(request, judged, cancel, when_judged)
         reads, allowance = self._reads(request, judged)
         key = reuse_key(plan, reads)
         stored = self._ledger.find_answer(key) if request.get("reuse") is True else None
@@ -190,14 +198,15 @@ class Desk:
         self._obstacle.check()  # before the charge: what is not there computes nothing
         self._evaluations.check()
         role, more = text_of(request, "role"), reminder(self._new(request, reads))
-        with ExitStack() as undo:
+        with ExitStack() as fetching, ExitStack() as undo:
             turn = self._quotas.begin(role)
             undo.callback(turn.end)
+            when_judged()
             turn.compute(allowance)
             settled = self._settled(judged, cancel) if plan.settled else None
             pin = self._cache.pin()
             undo.callback(self._cache.unpin, pin)
-            prepared = self._prepare(reads, judged.files, turn)
+            prepared = self._prepare(reads, judged.files, turn, fetching)
             undo.callback(self._give_back, prepared)
             cancel.check()
             release = self._ledger.charge(claims_of(plan), ReleaseRecord(
@@ -208,6 +217,7 @@ class Desk:
         self._log.write("release charged", release=release, cameras=len(plan.costs), outputs=len(plan.outputs), groups=len(plan.keys))
         try:
             self._submit(handle, prepared, text_of(request, "login"))
+            del prepared  # and with it the programs
             with cancel.calling(partial(self.abandon, handle)):
                 answer = self._carry_out(handle, judged, settled, cancel)
                 turn.end()  # before the answer leaves: whoever has it may ask again
@@ -217,10 +227,11 @@ class Desk:
             self.drop(handle)
             raise
 
-    def _settle(self, request: dict[str, Any], judged: Judged, cancel: Cancel) -> Answer:
+    def _settle(self, request: dict[str, Any], judged: Judged, cancel: Cancel, when_judged: Callable[[], None]) -> Answer:
         """An answer without noise, though something is protected: from what is public, at no charge."""
         turn = self._quotas.begin(text_of(request, "role"))
         try:
+            when_judged()
             turn.compute(judged.allowance)
             rows, notice = noise.answer(judged.plan, self._settled(judged, cancel))
         finally:
@@ -240,9 +251,11 @@ class Desk:
         raise EngineUnavailable("could not compute what is exact in this release", detail="Nothing was charged.",
                                 hint="Try again; if it does not help, the engine's log tells more.")
 
-    def _prepare(self, reads: Sequence[Read], files: int, turn: Turn) -> list[Prepared]:
-        """Disk for all rows that will be kept, as many and as large as they can be: what is allocated now, nobody can take away."""
+    def _prepare(self, reads: Sequence[Read], files: int, turn: Turn, fetching: ExitStack) -> list[Prepared]:
+        """Disk for all rows that will be kept, as many and as large as they can be: what is allocated now, nobody can take away. So it is
+        with the programs that are to run, which are held in the memory for judging meanwhile."""
         made: list[Prepared] = []
+        fetching.enter_context(self._memory.take(sum(read.use.table.executable.size for read in reads)))
         with ExitStack() as undo:
             for read in reads:
                 owner = read.use.table.owner
@@ -257,7 +270,7 @@ class Desk:
                 except OSError:
                     raise lacking_disk(count * size) from None
                 undo.callback(self._cache.settle, cells)
-                made.append(Prepared(read, cells, space))
+                made.append(Prepared(read, cells, space, self._programs.content(read.use.table) if count else b""))
             undo.pop_all()
         return made
 
@@ -351,16 +364,18 @@ class Desk:
 
     # Rows, for owners
 
-    def raw(self, request: dict[str, Any]) -> Handle:
+    def raw(self, request: dict[str, Any], when_judged: Callable[[], None]) -> Handle:
         """Rows for the camera's owner: no noise, no charge, no deadline."""
         self._confirmed(request, raw=True)
         tables = self._judge.tables(request)
         turn = self._quotas.begin(text_of(request, "role"))
         handle = Handle(None, self._cache.pin(), turn)
         self._log.write("raw access", tables=len(tables))
+        when_judged()
         try:
-            self._submit(handle, self._prepare([self._read(TableUse(table, ((0, table.grid.count),))) for table in tables], 0,
-                                               turn), text_of(request, "login"))
+            with ExitStack() as fetching:
+                self._submit(handle, self._prepare([self._read(TableUse(table, ((0, table.grid.count),))) for table in tables], 0, turn,
+                                                   fetching), text_of(request, "login"))
         except BaseException:
             self.drop(handle)
             raise
@@ -368,11 +383,11 @@ class Desk:
 
     def _submit(self, handle: Handle, prepared: Sequence[Prepared], login: str) -> None:
         """Lanes are shared out among the roles that logged in: who acts as another has no more of them."""
-        for number, (read, cells, space) in enumerate(prepared):
+        for number, (read, cells, space, content) in enumerate(prepared):
             try:
                 runs, moments, keys = read.each()
                 self._shapes.remember(read.wider, read.kind.value, self._programs.runtime_id)
-                job = self._runner.submit(read.wider.table, read.kind, runs, keys, cells, space, login)
+                job = self._runner.submit(read.wider.table, read.kind, runs, keys, cells, space, content, login)
             except BaseException:
                 self._give_back(prepared[number:])
                 raise
@@ -397,10 +412,11 @@ class Desk:
     def drop(self, handle: Handle) -> None:
         """The handle ends without an answer; what was charged stays charged."""
         self.abandon(handle)
-        self._end(handle)
-        if handle.charge is not None:
-            self._log.write("release failed", release=handle.charge.release)
-            self._ledger.failed(handle.charge.release)
+        with whatever_happens():
+            self._end(handle)
+            if handle.charge is not None:
+                self._log.write("release failed", release=handle.charge.release)
+                self._ledger.failed(handle.charge.release)
 
     def _end(self, handle: Handle) -> None:
         self._cache.unpin(handle.pin)
@@ -409,7 +425,7 @@ class Desk:
 
     # Check of a definition
 
-    def check(self, request: dict[str, Any]) -> list[str]:
+    def check(self, request: dict[str, Any], cancel: Cancel) -> list[str]:
         """Notices about a definition that can be used; raises what a query over it would."""
         notices: list[str] = []
         scenes: list[str] = []
@@ -421,7 +437,8 @@ class Desk:
                                    restoring=request.get("restoring") is True)
                 camera, scenes = table.camera, scenes_of([table])
                 if not notices:
-                    self._programs.kind(table.executable)
+                    self._programs.kind(table)
+                cancel.check()
                 with self._ledger.pool.connection() as conn:
                     if not is_committed(conn, _object(_object(request, "table"), "server")):
                         return notices  # whoever made or changed the camera in this transaction has had it registered, or will

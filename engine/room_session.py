@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from privid import __version__
 from privid.errors import EngineUnavailable
 
 from .cancel import Cancel
+from .server import Admit
 from .wire import Malformed, pack, pack_json, parse_body
 
 if TYPE_CHECKING:
@@ -23,10 +25,14 @@ Send = Callable[[bytes], None]
 class RoomSession:
     """Implements server.Conversation for backends of the room."""
 
-    def __init__(self, evaluator: Evaluator, chunks: KeptChunks, cancel: Cancel) -> None:
+    def __init__(self, evaluator: Evaluator, chunks: KeptChunks, cancel: Cancel, admit: Admit) -> None:
         self.greeted = False
         self._evaluator = evaluator
         self._chunks = chunks
+
+    def entering(self, length: int) -> AbstractContextManager[object]:
+        """The room is one for all: its sessions are counted there."""
+        return nullcontext()
 
     def serve(self, kind: str, body: bytes, send: Send) -> None:
         request = parse_body(body)

@@ -177,12 +177,12 @@ class Runner:
         return max(len(self._lanes) + 1, min(self.durations.ahead(table), self._space.most // _frames_bytes(table) - 1))
 
     def submit(self, table: Table, kind: Kind, runs: Sequence[tuple[int, int]], keys: Sequence[bytes], cells: Cells,
-               space: Held | None = None, role: str = "") -> Job:
+               space: Held | None = None, content: bytes = b"", role: str = "") -> Job:
         """Reserve slots for the runs (chunk and region) that are neither kept nor under way, and start on them; `cells` are for their
-        rows, as many as runs were not kept; `role` logged in and asks."""
+        rows, as many as runs were not kept, and `content` is the program; `role` logged in and asks."""
         folder, warm = self._scratch / f"job-{secrets.token_hex(8)}", self.durations.is_warm(table)
         program = Program(folder / PROGRAM, kind, table.runtime, folder / FILES if table.executable.files else None, warm)
-        job = Job(secrets.token_hex(4), table, program, folder, cells, role, space, reading_time(table))
+        job = Job(secrets.token_hex(4), table, program, folder, cells, role, space, content, reading_time(table))
         board, wanted, asked, known = self._board, frozenset(keys), list(keys), dict[bytes, int]()
         while True:
             # The cache is asked outside the lock. A slot enters it before it leaves under_way, so unless one of these finished
@@ -390,7 +390,8 @@ class Runner:
         (job.folder / NOTHING).mkdir(mode=0o755)  # what a lane has instead of a chunk that was given up
         for name in (FRAMES_FILE, CHUNK_FILE):
             (job.folder / NOTHING / name).touch(0o644)
-        job.program.path.write_bytes(job.table.executable.content)
+        job.program.path.write_bytes(job.content)
+        job.content = b""  # from here on it is there alone
         job.program.path.chmod(0o555)
         if job.program.files is not None:
             job.program.files.mkdir(mode=0o755)

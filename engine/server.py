@@ -1,4 +1,4 @@
-"""The Unix socket: who may connect, how many, and what happens when a peer goes away.
+"""The Unix socket: who may connect, how many, of which no role has more than are left for others, and what happens when a peer goes away.
 
 One thread per connection reads a request, serves it, and reads the next. One more thread watches the connections whose request is
 being served: a peer that closes its end (a cancelled statement, a killed backend) cancels the work at once.
@@ -15,19 +15,21 @@ import stat
 import struct
 import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from privid.errors import EngineUnavailable
+from privid.errors import EngineUnavailable, PrividError
 from privid.sockets import remove_socket
 
 from .cancel import Cancel, Cancelled
 from .log import Log
-from .wire import HELLO_LIMIT, Malformed, pack_json, read_message
+from .wire import HELLO_LIMIT, Malformed, pack_json, read_length, read_message, read_rest, skip_rest
 
-__all__ = ["Conversation", "Server", "listen"]
+__all__ = ["Admit", "Conversation", "Server", "listen"]
 
 MAX_CONNECTIONS = 300
 #: for an engine that is about to end, in seconds
@@ -36,11 +38,17 @@ PATIENCE = 5.0
 HELLO_SECONDS, MAX_SILENT = 10.0, 32
 _CREDENTIALS = struct.Struct("3i")
 
+#: to be told, before a hello is answered, which role has logged in; refuses one that has its share
+Admit = Callable[[str], None]
+
 
 class Conversation(Protocol):
     """What one connection is about (engine.session)."""
 
     greeted: bool
+
+    def entering(self, length: int) -> AbstractContextManager[object]:
+        """Wraps one message of this length, after the hello, before it is read and until it is answered; refuses it in words."""
 
     def serve(self, kind: str, body: bytes, send: Callable[[bytes], None]) -> None:
         """Answer one message. Malformed ends the connection, Cancelled too."""
@@ -52,7 +60,7 @@ class Conversation(Protocol):
 class Server:
     """Accepts one user, and its own, until stopped."""
 
-    def __init__(self, listener: socket.socket, peer_uid: int, begin: Callable[[Cancel], Conversation], log: Log,
+    def __init__(self, listener: socket.socket, peer_uid: int, begin: Callable[[Cancel, Admit], Conversation], log: Log,
                  limit: int = MAX_CONNECTIONS, hello_seconds: float = HELLO_SECONDS) -> None:
         self._listener = listener
         self._listener.setblocking(False)
@@ -64,6 +72,7 @@ class Server:
         self._lock = threading.Lock()
         self._open: dict[socket.socket, Cancel] = {}
         self._silent: dict[socket.socket, float] = {}  # of these, who has not said hello, and since when; oldest first
+        self._roles: dict[socket.socket, str] = {}  # and whose the others are
         self._threads: set[threading.Thread] = set()
         self._stop_read, self._stop_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._watcher = Watcher()
@@ -122,20 +131,47 @@ class Server:
             with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
 
+    def _admit(self, sock: socket.socket, role: str) -> None:
+        with self._lock:
+            held = Counter(self._roles.values())
+            left = self._limit - held.total()
+            if held[role] < left:
+                self._roles[sock] = role
+                self._silent.pop(sock, None)  # whatever its hello waits for, it is counted where others of its role are
+                return
+        self._log.write("connection refused", reason="share", held=held[role], left=left)
+        raise EngineUnavailable(f'role "{role}" has {held[role]} connections to the engine, and no more are left for all others',
+                                hint="Close sessions that are not in use, or try again later.")
+
     def _hello(self, sock: socket.socket, cancel: Cancel, conversation: Conversation) -> None:
         """The first messages, until the peer has said who it is: short ones, and soon."""
         deadline = time.monotonic() + self._hello_seconds
         while not conversation.greeted and (message := read_message(sock, HELLO_LIMIT, deadline)) is not None:
-            self._serve(sock, cancel, conversation, message)
+            sock.settimeout(None)
+            with self._watching(sock, cancel):
+                conversation.serve(*message, partial(_send, sock))
         sock.settimeout(None)
         with self._lock:
             self._silent.pop(sock, None)
 
-    def _serve(self, sock: socket.socket, cancel: Cancel, conversation: Conversation, message: tuple[str, bytes]) -> None:
-        sock.settimeout(None)
+    def _serve(self, sock: socket.socket, cancel: Cancel, conversation: Conversation, length: int) -> None:
+        """The next message, which is not even read before there is room for it."""
+        left = length
+        with self._watching(sock, cancel):
+            try:
+                with conversation.entering(length):
+                    message, left = read_rest(sock, length), 0
+                    conversation.serve(*message, partial(_send, sock))
+            except PrividError as error:
+                self._log.write("request refused", request=None, sqlstate=error.sqlstate)
+                skip_rest(sock, left)
+                _send(sock, pack_json("E", error.as_message()))
+
+    @contextlib.contextmanager
+    def _watching(self, sock: socket.socket, cancel: Cancel) -> Iterator[None]:
         self._watcher.watch(sock, cancel)
         try:
-            conversation.serve(*message, partial(_send, sock))
+            yield
         finally:
             self._watcher.forget(sock)
 
@@ -153,11 +189,10 @@ class Server:
     def _run(self, sock: socket.socket, cancel: Cancel, pid: int) -> None:
         conversation: Conversation | None = None
         try:
-            conversation = self._begin(cancel)
+            conversation = self._begin(cancel, partial(self._admit, sock))
             self._hello(sock, cancel, conversation)
-            while conversation.greeted and (message := read_message(sock)) is not None:
-                self._serve(sock, cancel, conversation, message)
-                message = None  # an idle connection keeps no request
+            while conversation.greeted and (length := read_length(sock)) is not None:
+                self._serve(sock, cancel, conversation, length)
         except Cancelled:
             self._log.write("request cancelled", pid=pid)
         except Malformed as error:
@@ -179,6 +214,7 @@ class Server:
             with self._lock:
                 self._open.pop(sock, None)
                 self._silent.pop(sock, None)
+                self._roles.pop(sock, None)
                 self._threads.discard(threading.current_thread())
 
     def _shut(self) -> None:

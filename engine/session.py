@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 from privid import __version__
+from privid.clients import Client, on_behalf_of, whatever_happens
 from privid.errors import EngineUnavailable, PrividError, VersionMismatch
 from privid.ledger import Ledger
 
@@ -16,6 +18,7 @@ from .cancel import Cancel, Cancelled
 from .handles import Handle
 from .log import Log
 from .release import Desk
+from .server import Admit
 from .veil import veiled
 from .wire import Malformed, pack, pack_json, parse_body
 
@@ -28,8 +31,11 @@ Send = Callable[[bytes], None]
 class Session:
     """Implements server.Conversation."""
 
-    def __init__(self, desk: Desk, ledger: Ledger, database: str, log: Log, cancel: Cancel) -> None:
+    def __init__(self, desk: Desk, ledger: Ledger, database: str, log: Log, cancel: Cancel, admit: Admit) -> None:
         self.greeted = False
+        self._admit = admit
+        self._client = Client("", cancel)
+        self._judged: Callable[[], None] = lambda: None
         self._desk = desk
         self._ledger = ledger
         self._database = database
@@ -38,6 +44,12 @@ class Session:
         self._lock = threading.Lock()
         self._handles: dict[str, Handle] = {}
         cancel.then(self._abandon)
+
+    @contextmanager
+    def entering(self, length: int) -> Iterator[None]:
+        """It is served on behalf of the role that logged in, in the memory that judging has."""
+        with on_behalf_of(self._client), self._desk.room_for(length) as self._judged:
+            yield
 
     def serve(self, kind: str, body: bytes, send: Send) -> None:
         if not self.greeted and kind != "H":
@@ -86,7 +98,13 @@ class Session:
         if request.get("database") != self._database:
             raise EngineUnavailable(f'engine serves database "{self._database}", not database "{request.get("database")}"',
                                     hint=f'Connect to database "{self._database}", or start an engine for this one.')
-        extension = self._ledger.extension_version()
+        login = request.get("login")
+        if not isinstance(login, str) or not login:
+            raise Malformed("hello of nobody")
+        self._admit(login)
+        self._client = Client(login, self._cancel)
+        with on_behalf_of(self._client):
+            extension = self._ledger.extension_version()
         if extension != __version__:
             raise VersionMismatch(f'engine has version {__version__}, but the extension "privid" has version {extension}',
                                   hint=f"Run ALTER EXTENSION privid UPDATE TO '{__version__}'.")
@@ -101,15 +119,16 @@ class Session:
         send(pack_json("x", {"Privid": shown, "text": lines}))
 
     def _release(self, request: dict[str, Any], send: Send) -> None:
-        answer = self._desk.release(request, self._cancel)
+        answer = self._desk.release(request, self._cancel, self._judged)
         send(pack_json("a", answer.as_message()))
         try:
-            self._desk.settle(answer)
+            with whatever_happens():
+                self._desk.settle(answer)
         except PrividError as error:
             self._log.failure("failures not counted", error)
 
     def _raw(self, request: dict[str, Any], send: Send) -> None:
-        handle = self._desk.raw(request)
+        handle = self._desk.raw(request, self._judged)
         with self._lock:
             self._handles[handle.ident] = handle
         if self._cancel:  # its call came before the handle was listed
@@ -125,6 +144,7 @@ class Session:
         table = request.get("table")
         if not isinstance(table, int):
             raise Malformed("table is not a number")
+        self._judged()
         try:
             with self._cancel.calling(partial(self._desk.abandon, handle)):
                 for body in self._desk.scan(handle, table):
@@ -134,7 +154,7 @@ class Session:
         send(pack_json("e", {}))
 
     def _check(self, request: dict[str, Any], send: Send) -> None:
-        send(pack_json("k", {"notices": self._desk.check(request)}))
+        send(pack_json("k", {"notices": self._desk.check(request, self._cancel)}))
 
     def _told(self, error: PrividError, request: dict[str, Any]) -> PrividError:
         """What of it is for whoever asks; less where PostgreSQL, which knows that, is gone."""

@@ -11,7 +11,8 @@ from typing import Any, NoReturn
 
 from privid.errors import NoRule
 
-__all__ = ["HELLO_LIMIT", "LIMIT", "Malformed", "pack", "pack_json", "parse_body", "read_message"]
+__all__ = ["HELLO_LIMIT", "LIMIT", "Malformed", "pack", "pack_json", "parse_body", "read_length", "read_message", "read_rest",
+           "skip_rest"]
 
 #: longest message, type byte included; a hello needs far less, and until it is said nothing larger is read
 LIMIT = 64 * 1024 * 1024
@@ -28,6 +29,12 @@ class Malformed(Exception):
 def read_message(sock: socket.socket, limit: int = LIMIT, deadline: float | None = None) -> tuple[str, bytes] | None:
     """The next message as type and body; None when the peer closed between messages. With a deadline, a time of the monotonic clock, the
     whole of it must have come by then, else TimeoutError."""
+    length = read_length(sock, limit, deadline)
+    return None if length is None else read_rest(sock, length, deadline)
+
+
+def read_length(sock: socket.socket, limit: int = LIMIT, deadline: float | None = None) -> int | None:
+    """How long that is, with its type; the rest is to be read, or skipped, next."""
     head = _read(sock, 4, deadline, at_start=True)
     if head is None:
         return None
@@ -36,9 +43,23 @@ def read_message(sock: socket.socket, limit: int = LIMIT, deadline: float | None
         raise Malformed("message without a type")
     if length > limit:
         raise Malformed("message too long")
+    return int(length)
+
+
+def read_rest(sock: socket.socket, length: int, deadline: float | None = None) -> tuple[str, bytes]:
+    """Type and body of a message of that length."""
     content = _read(sock, length, deadline, at_start=False)
     assert content is not None
     return chr(content[0]), bytes(memoryview(content)[1:])
+
+
+def skip_rest(sock: socket.socket, length: int) -> None:
+    """The same for a message that is not to be kept: whoever sends it listens only when it is sent."""
+    while length:
+        piece = sock.recv(min(length, _PIECE))
+        if not piece:
+            raise Malformed("message cut short")
+        length -= len(piece)
 
 
 def _read(sock: socket.socket, count: int, deadline: float | None, *, at_start: bool) -> bytearray | None:

@@ -230,6 +230,7 @@ SayHello(pgsocket sock)
 	AppendJsonString(&hello, "version", PRIVID_VERSION);
 	AppendJsonInt(&hello, "pid", MyProcPid);
 	AppendJsonString(&hello, "database", get_database_name(MyDatabaseId));
+	AppendJsonString(&hello, "login", GetUserNameFromId(GetSessionUserId(), false));
 	appendStringInfoChar(&hello, '}');
 	if (!Exchange(sock, 'H', hello.data, 'h', &reply))
 		RaiseEngineError(&reply, NULL);

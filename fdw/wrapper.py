@@ -106,8 +106,10 @@ class ChunkTable:
             self._known[_needed(options, "source"), None] = footage
         names = [name.strip() for name in options.get("files", "").split(",")]
         self._attached = {Path(name).name: self._content(name, "file") for name in names if name}
-        executable = self._find("", _needed(options, "executable"))
-        self.kind: Kind = classify(executable.content, executable.name)  # the quickest refusal first
+        name = _needed(options, "executable")
+        self._program = self._content(name, "executable")
+        self.kind: Kind = classify(self._program, name)  # the quickest refusal first
+        executable = Executable(name, hashlib.sha256(self._program).hexdigest(), self._program[:4], len(self._program))
         self.table = make_table(self._definition(options, columns), 0, Sources(self._open, make_grid, lambda *_: executable))
 
     # The interface of Multicorn2's wrappers
@@ -175,7 +177,7 @@ class ChunkTable:
     def _install(self, scratch: Path) -> Program:
         """The program and its attached files, where the lane can read them."""
         path, files = scratch / "program", scratch / "files"
-        install(self.table.executable.content, self.table.executable.name, path)
+        install(self._program, self.table.executable.name, path)
         if self._attached:
             files.mkdir(mode=0o755)
             for name, content in self._attached.items():
@@ -224,10 +226,6 @@ class ChunkTable:
         if (source, fps) not in self._known:
             self._known[source, fps] = probe(self._root, source, fps)
         return self._known[source, fps]
-
-    def _find(self, owner: str, name: str) -> Executable:
-        content = self._content(name, "executable")
-        return Executable(name, hashlib.sha256(content).hexdigest(), content)
 
     def _content(self, name: str, kind: str) -> bytes:
         """A file below the directory of executables, and nowhere else."""

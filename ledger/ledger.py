@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from psycopg.types.json import Jsonb
 
-from privid.errors import BudgetExhausted, ExecutableInvalid, InvalidValue, VersionMismatch, WindowInvalid
+from privid.errors import BudgetExhausted, ExecutableInvalid, InvalidValue, OutOfDate, VersionMismatch, WindowInvalid
 from privid.model import Camera, Executable, Key, Span, Table
 
 from .account import Account, Peak, Stored, merged
@@ -25,6 +25,9 @@ from .sharing import charge_share, own_left, share_left, shows_all
 from .steps import Step, Use, uses_as_json
 
 __all__ = ["Ledger"]
+
+#: of a file, which tell what kind it is
+HEAD_BYTES = 256
 
 
 class Ledger:
@@ -171,14 +174,23 @@ class Ledger:
     # The rest of what the engine keeps in PostgreSQL -------------------------------------------------------------------
 
     def executable(self, owner: str, name: str) -> Executable:
-        """An uploaded file of a role."""
+        """An uploaded file of a role, without its content."""
         with self.pool.connection() as conn:
-            row = conn.execute("SELECT name, sha256, content FROM privid.executable_store WHERE owner = %s::name AND name = %s",
-                               (owner, name), binary=True).fetchone()
+            row = conn.execute("SELECT name, sha256, substring(content FOR %s), octet_length(content) FROM privid.executable_store "
+                               "WHERE owner = %s::name AND name = %s", (HEAD_BYTES, owner, name), binary=True).fetchone()
         if row is None:
             raise ExecutableInvalid(f'executable "{name}" of role "{owner}" does not exist',
                                     hint=f"Upload it as that role: SELECT privid.upload('{name}', content), or privid upload FILE.")
-        return Executable(*cast("tuple[str, str, bytes]", row))
+        return Executable(*cast("tuple[str, str, bytes, int]", row))
+
+    def content(self, owner: str, executable: Executable) -> bytes:
+        """Of that very file."""
+        with self.pool.connection() as conn:
+            row = conn.execute("SELECT content FROM privid.executable_store WHERE owner = %s::name AND name = %s AND sha256 = %s",
+                               (owner, executable.name, executable.digest), binary=True).fetchone()
+        if row is None:
+            raise OutOfDate(f'executable "{executable.name}" of role "{owner}" was replaced meanwhile', hint="Run the statement again.")
+        return bytes(cast(bytes, row[0]))
 
     def count_failures(self, table: Table, counts: Mapping[str, int]) -> None:
         """Adds to the counters of the camera's owner, of this table and this day.

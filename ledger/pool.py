@@ -11,8 +11,9 @@ from psycopg import errors, pq
 from psycopg.conninfo import make_conninfo
 
 from privid.errors import EngineUnavailable, PrividError, VersionMismatch
+from privid.places import Places
 
-from .turns import Turns
+from .turns import PATIENCE, Turns
 
 __all__ = ["Connection", "Pool"]
 
@@ -46,11 +47,11 @@ SETTINGS = {
 
 
 class Pool:
-    """At most `size` connections, each lent to one thread at a time."""
+    """At most `size` connections, each lent to one thread at a time; no role has the last of them beside its others."""
 
     def __init__(self, conninfo: str, size: int = 4) -> None:
         self._conninfo = make_conninfo(conninfo, application_name="privid engine", client_encoding="utf8", connect_timeout=10)
-        self._free = threading.BoundedSemaphore(size)
+        self._free = Places(size, max(1, size - 1), "engine is busy with other requests to PostgreSQL", PATIENCE)
         self.turns = Turns()
         self._lock = threading.Lock()
         self._idle: list[Connection] = []
@@ -59,7 +60,7 @@ class Pool:
     @contextmanager
     def connection(self) -> Iterator[Connection]:
         """Lends a working connection; what PostgreSQL reports meanwhile becomes an error of ours."""
-        with self._free:
+        with self._free.take():
             conn = self._take()
             try:
                 with reported():

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 
+from privid.clients import client
 from privid.errors import EngineUnavailable
 
 __all__ = ["PATIENCE", "Turns"]
@@ -27,7 +28,7 @@ class Turns:
         """Has all of them or none: nobody waits while it keeps others waiting."""
         wanted = set(names)
         with self._changed:
-            if not self._changed.wait_for(lambda: not wanted & self._taken, self._patience):
+            if not client().wait_for(self._changed, lambda: not wanted & self._taken, self._patience):
                 raise EngineUnavailable("engine is busy with other releases of the same footage",
                                         detail=f"They were waited for {self._patience:g} seconds.", hint="Try again.")
             self._taken |= wanted

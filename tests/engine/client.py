@@ -19,7 +19,7 @@ from privid import __version__
 from privid.engine.rows import decode_columns
 from privid.model import Column
 
-HELLO = {"protocol": 2, "version": __version__, "pid": 1}
+HELLO = {"protocol": 2, "version": __version__, "pid": 1, "login": "ana"}
 
 
 class Refused(Exception):
@@ -155,10 +155,10 @@ class EngineProcess:
     def events(self, name: str) -> list[dict[str, Any]]:
         return [line for line in self.log() if line["event"] == name]
 
-    def connect(self, database: str | None = None) -> Client:
+    def connect(self, database: str | None = None, login: str = "ana") -> Client:
         client = Client(self.socket)
         try:
-            client.ask("H", {**HELLO, "database": database or self.conninfo.split("dbname=")[1].split()[0]})
+            client.ask("H", {**HELLO, "login": login, "database": database or self.conninfo.split("dbname=")[1].split()[0]})
         except BaseException:
             client.close()
             raise

@@ -104,7 +104,7 @@ class Workshop:
         self.decoded: list[int] = []
         self.directory, self.read = directory, list[int]()
         self.readings = Readings(segments_of(directory / "chunks.db"))
-        programs = Programs(Runtime("none", "0", directory), Limits(), self.readings)
+        programs = Programs(Runtime("none", "0", directory), Limits(), self.readings, lambda table: b"")
         self.runner = Runner(self.lanes, self.cache, self.scratch, Log(self.log),
                              starts_warm=programs.starts_warm, read_file=lambda sha256: b"", describe=self.describe,
                              open_reader=self.open_reader, read_output=programs.read_output)

@@ -12,15 +12,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 import pytest
 
 from privid.engine.cancel import Cancel
 from privid.engine.log import Log
-from privid.engine.server import MAX_SILENT, Server, listen
-from privid.engine.wire import LIMIT
+from privid.engine.server import MAX_SILENT, Admit, Server, listen
+from privid.engine.wire import LIMIT, pack_json
 from privid.errors import PrividError
 from tests.engine.client import HELLO, Client, EngineProcess, Refused, running, wait_for
 from tests.engine.conftest import House
@@ -130,7 +130,7 @@ def test_many_idle_connections_cost_little_and_hold_nobody_up(house: House) -> N
         return int(next(line for line in status.read_text().splitlines() if line.startswith("VmRSS")).split()[1])
 
     before = resident()
-    clients = [house.engine.connect() for _ in range(150)]
+    clients = [house.engine.connect(login=f"role{number % 3}") for number in range(150)]
     try:
         assert resident() - before < 30_000  # KiB
         assert still_serves(house)
@@ -144,8 +144,11 @@ class Echo:
 
     greeted = True
 
-    def __init__(self, cancel: Cancel) -> None:
-        self.cancel = cancel
+    def __init__(self, cancel: Cancel, admit: Admit) -> None:
+        self.cancel, self.admit = cancel, admit
+
+    def entering(self, length: int) -> AbstractContextManager[object]:
+        return nullcontext()
 
     def serve(self, kind: str, body: bytes, send: Callable[[bytes], None]) -> None:
         if kind == "w":
@@ -219,11 +222,17 @@ def test_a_second_engine_on_the_same_data_is_refused_and_a_killed_one_is_succeed
 class Stranger(Echo):
     """A conversation that waits for a hello."""
 
-    def __init__(self, cancel: Cancel) -> None:
-        super().__init__(cancel)
+    def __init__(self, cancel: Cancel, admit: Admit) -> None:
+        super().__init__(cancel, admit)
         self.greeted = False
 
     def serve(self, kind: str, body: bytes, send: Callable[[bytes], None]) -> None:
+        if not self.greeted:
+            try:
+                self.admit(body.decode())
+            except PrividError as error:
+                send(pack_json("E", error.as_message()))
+                return
         self.greeted = True
         super().serve(kind, body, send)
 
@@ -256,6 +265,21 @@ def test_a_connection_that_says_no_hello_is_closed_in_time_however_slowly_it_dri
         polite.send("x", b"")
         assert polite.receive()[0] == "e"  # who has said hello may be silent for as long as he likes
     assert told.getvalue().count("no hello in time") == 2
+
+
+def test_no_role_has_more_connections_than_are_left_for_others(tmp_path: Path) -> None:
+    with strangers(tmp_path / "s", limit=8), ExitStack() as opened:
+
+        def greet(role: str) -> tuple[Client, str]:
+            client = opened.enter_context(Client(tmp_path / "s"))
+            client.send("H", role.encode())
+            return client, client.receive()[0]
+
+        ana = [greet("ana") for _ in range(5)]
+        assert [kind for _, kind in ana] == ["e"] * 4 + ["E"]
+        assert [greet("bob")[1] for _ in range(3)] == ["e", "e", "E"]
+        ana[0][0].close()
+        assert wait_for(lambda: greet("ana")[1] == "e")
 
 
 def test_silent_connections_shut_nobody_out(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from privid.engine.wire import LIMIT, Malformed, pack, pack_json, parse_body, read_message
+from privid.engine.wire import LIMIT, Malformed, pack, pack_json, parse_body, read_length, read_message, skip_rest
 from privid.errors import NoRule
 
 
@@ -47,3 +47,11 @@ def test_a_body_that_is_not_a_json_object_is_malformed(body: bytes) -> None:
 def test_a_body_that_is_nested_too_deeply_is_a_statement_that_is_too_complex() -> None:
     with pytest.raises(NoRule, match="too complex"):
         parse_body(b"[" * 100_000)
+
+
+def test_a_message_can_be_passed_over_by_its_length(pair: tuple[socket.socket, socket.socket]) -> None:
+    pair[0].sendall(pack("R", b"x" * 1000) + pack("Z"))
+    length = read_length(pair[1])
+    assert length == 1001
+    skip_rest(pair[1], length)
+    assert read_message(pair[1]) == ("Z", b"")

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from privid.errors import BudgetExhausted, ExecutableInvalid
+from privid.errors import BudgetExhausted, ExecutableInvalid, OutOfDate
 from privid.ledger import Claim, Ledger, ReleaseRecord, Use
 from privid.ledger.recordings import footage_digest
 from privid.model import Grid, Output
@@ -39,7 +39,11 @@ def test_an_upload_returns_the_digest_and_replaces_the_earlier_one_of_that_name(
     assert database.rows("SELECT name, sha256, bytes FROM privid.executables", user="ana") == [
         ("count_people", sha256(newer).hexdigest(), len(newer))]
     found = database.ledger.executable("ana", "count_people")
-    assert (found.content, found.sha256, found.name) == (newer, sha256(newer).hexdigest(), "count_people")
+    assert (found.head, found.size, found.sha256, found.name) == (newer, len(newer), sha256(newer).hexdigest(), "count_people")
+    assert database.ledger.content("ana", found) == newer
+    upload(database, "ana")
+    with pytest.raises(OutOfDate, match="replaced meanwhile"):
+        database.ledger.content("ana", found)
 
 
 def test_analysts_see_and_change_only_their_own_executables(database: Database) -> None:
@@ -57,7 +61,7 @@ def test_the_identity_of_an_upload_is_the_current_role_not_the_login(database: D
     with database.connect() as conn:
         conn.execute("SET ROLE ana")
         conn.execute("SELECT privid.upload('mine', %s)", (MODULE,))
-    assert database.ledger.executable("ana", "mine").content == MODULE
+    assert database.ledger.content("ana", database.ledger.executable("ana", "mine")) == MODULE
 
 
 @pytest.mark.parametrize(("name", "content", "state"), [

@@ -8,8 +8,10 @@ from fractions import Fraction
 
 import pytest
 
+from privid.clients import Client, on_behalf_of
 from privid.errors import EngineUnavailable
 from privid.ledger import Claim
+from privid.ledger.pool import Pool
 from privid.ledger.turns import Turns
 from tests.ledger.postgres import Database, camera, record
 
@@ -42,6 +44,22 @@ def test_a_consent_and_a_change_of_rho_in_one_transaction_do_not_wait_for_each_o
     with database.connect("olga") as olga, olga.transaction():
         olga.execute("SELECT privid.consent('campus', 'oscar')")
         database.ledger.register(camera(r=9))  # as the check of ALTER SERVER has it done
+
+
+def test_no_role_has_all_connections_and_nobody_waits_for_ever(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("privid.ledger.pool.PATIENCE", 0.2)
+    pool = Pool(database.server.conninfo(database.name, "privid_engine"), 2)
+    try:
+        with on_behalf_of(Client("ana")), pool.connection():
+            with pytest.raises(EngineUnavailable, match="busy") as refused, pool.connection():
+                pass
+            assert refused.value.hint == "Try again."
+            with on_behalf_of(Client("bob")), pool.connection() as conn:
+                assert conn.execute("SELECT 1").fetchone() == (1,)
+        with pool.connection(), pool.connection():
+            pass  # the engine's own work has them all
+    finally:
+        pool.close()
 
 
 def test_turns_are_taken_all_or_none_and_given_back_whatever_happens() -> None:
