@@ -324,7 +324,6 @@ COMMENT ON FUNCTION privid.note_camera(oid, text, text) IS 'writes to privid.his
 CREATE VIEW privid.promisers AS
   SELECT s.srvname::text AS camera, pg_catalog.pg_get_userbyid(s.srvowner)::text AS owner, coalesce(k.server_oid, s.oid) AS server_oid
   FROM pg_catalog.pg_foreign_server s
-  JOIN pg_catalog.pg_foreign_data_wrapper w ON w.oid = s.srvfdw AND w.fdwname = 'privid'
   LEFT JOIN privid.camera_state k ON k.camera = s.srvname::text;
 COMMENT ON VIEW privid.promisers IS 'whose promises count now, of each camera';
 COMMENT ON COLUMN privid.promisers.server_oid IS 'as history knows it: a restored database has what the dump says, there and with each promise, until both are brought up to date';
@@ -543,7 +542,7 @@ BEGIN
     CONTINUE WHEN tg_tag <> 'ALTER SERVER';
     giver := current_setting('privid_owners.before')::jsonb ->> made::text;
     SELECT max(s.srvname::text) AS camera, max(pg_get_userbyid(s.srvowner)::text) AS owner, count(*) AS seen INTO now
-      FROM pg_foreign_server s WHERE s.oid = made;
+      FROM pg_foreign_server s JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw AND w.fdwname = 'privid' WHERE s.oid = made;
     IF now.seen > 1 THEN  -- as it was when the transaction began, and as this command made it of what somebody else has made of it since
       RAISE EXCEPTION USING ERRCODE = '40001', MESSAGE = format('camera "%s" is not what this transaction takes it for', now.camera),
         DETAIL = 'It was changed after the transaction began, which sees what was before.', HINT = 'Roll back, and try again.';
