@@ -324,7 +324,6 @@ COMMENT ON FUNCTION privid.note_camera(oid, text, text) IS 'writes to privid.his
 CREATE VIEW privid.promisers AS
   SELECT s.srvname::text AS camera, pg_catalog.pg_get_userbyid(s.srvowner)::text AS owner, coalesce(k.server_oid, s.oid) AS server_oid
   FROM pg_catalog.pg_foreign_server s
-  JOIN pg_catalog.pg_foreign_data_wrapper w ON w.oid = s.srvfdw AND w.fdwname = 'privid'
   LEFT JOIN privid.camera_state k ON k.camera = s.srvname::text;
 COMMENT ON VIEW privid.promisers IS 'whose promises count now, of each camera';
 COMMENT ON COLUMN privid.promisers.server_oid IS 'as history knows it: a restored database has what the dump says, there and with each promise, until both are brought up to date';
@@ -393,21 +392,28 @@ CREATE TRIGGER drop_masks AFTER DELETE ON privid.camera_state FOR EACH ROW EXECU
 COMMENT ON TRIGGER carry_masks ON privid.camera_state IS 'shares, masks and regions follow a camera that is renamed';
 COMMENT ON TRIGGER drop_masks ON privid.camera_state IS 'shares, masks and regions go with a camera that is dropped';
 
--- Early and clear; what is committed late all the same counts nowhere.
-CREATE FUNCTION privid.check_level(camera text) RETURNS void LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+-- Early and clear; what is committed late all the same counts nowhere. A transaction that sees the database as it was when it began is
+-- refused by PostgreSQL to lock what somebody else has changed since.
+CREATE FUNCTION privid.check_current(camera text) RETURNS void LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
   IF current_setting('transaction_isolation') <> 'read committed' THEN
-    RAISE EXCEPTION USING ERRCODE = '25001',
-      MESSAGE = format('owner of camera "%s" cannot be told in a transaction whose isolation level is %s', $1, current_setting('transaction_isolation')),
-      DETAIL = 'It sees whose the camera was when it began.', HINT = 'Begin one with BEGIN ISOLATION LEVEL READ COMMITTED.';
+    PERFORM FROM pg_foreign_server s WHERE s.srvname::text = $1 FOR SHARE SKIP LOCKED;
+    RAISE EXCEPTION 'nobody is to wait for this lock';
   END IF;
+EXCEPTION
+  WHEN raise_exception THEN
+    NULL;  -- which is no more
+  WHEN serialization_failure THEN
+    RAISE EXCEPTION USING ERRCODE = '40001', MESSAGE = format('camera "%s" is not what this transaction takes it for', $1),
+      DETAIL = 'It was changed after the transaction began, which sees what was before.', HINT = 'Roll back, and try again.';
 END
 $$;
-COMMENT ON FUNCTION privid.check_level(text) IS 'refuses a transaction that does not see what is committed by now';
+COMMENT ON FUNCTION privid.check_current(text) IS 'refuses a transaction that sees a camera as it is no more';
+REVOKE EXECUTE ON FUNCTION privid.check_current(text) FROM PUBLIC;
 
 CREATE OR REPLACE FUNCTION privid.check_camera(camera text) RETURNS void
-  LANGUAGE plpgsql STABLE SECURITY INVOKER SET search_path = pg_catalog, pg_temp
+  LANGUAGE plpgsql VOLATILE SECURITY INVOKER SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
   holder oid := (SELECT s.srvowner FROM pg_foreign_server s JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw AND w.fdwname = 'privid'
@@ -419,7 +425,7 @@ BEGIN
   IF NOT pg_has_role(privid.invoker()::name, holder, 'USAGE') THEN
     RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = format('must be owner of camera "%s"', $1);
   END IF;
-  PERFORM privid.check_level($1);
+  PERFORM privid.check_current($1);
 END
 $$;
 
@@ -535,11 +541,13 @@ BEGIN
     PERFORM privid.note_camera(made, 'owners', me);
     CONTINUE WHEN tg_tag <> 'ALTER SERVER';
     giver := current_setting('privid_owners.before')::jsonb ->> made::text;
-    -- what began before somebody else changed the server sees it twice, as it was and as it has made it
-    SELECT s.srvname::text AS camera, pg_get_userbyid(s.srvowner)::text AS owner INTO now FROM pg_foreign_server s
-      WHERE s.oid = made ORDER BY pg_get_userbyid(s.srvowner)::text = giver LIMIT 1;
+    SELECT max(s.srvname::text) AS camera, max(pg_get_userbyid(s.srvowner)::text) AS owner, count(*) AS seen INTO now
+      FROM pg_foreign_server s JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw AND w.fdwname = 'privid' WHERE s.oid = made;
+    IF now.seen > 1 THEN  -- as it was when the transaction began, and as this command made it of what somebody else has made of it since
+      RAISE EXCEPTION USING ERRCODE = '40001', MESSAGE = format('camera "%s" is not what this transaction takes it for', now.camera),
+        DETAIL = 'It was changed after the transaction began, which sees what was before.', HINT = 'Roll back, and try again.';
+    END IF;
     IF now.owner <> giver THEN
-      PERFORM privid.check_level(now.camera);
       PERFORM privid.hand_over(now.camera, giver, now.owner);
     END IF;
   END LOOP;
@@ -1426,7 +1434,7 @@ $$;
 COMMENT ON FUNCTION privid.uses_account(bigint, text) IS 'whether cameras of a role may share an account: it is the role''s own, or its owner agreed';
 
 CREATE FUNCTION privid.account_of(camera text, OUT recording bigint, OUT owner text)
-  LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+  LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
   PERFORM privid.check_camera($1);
@@ -1649,7 +1657,7 @@ REVOKE ALL (owner, name, content, uploaded_at) ON privid.executable_store FROM p
 REVOKE ALL (owner, executable, name, content, attached_at) ON privid.attachment_store FROM privid_owner, privid_analyst;
 
 CREATE OR REPLACE FUNCTION privid.check_share(camera text, role text, gone boolean DEFAULT false) RETURNS void
-  LANGUAGE plpgsql STABLE SECURITY INVOKER SET search_path = pg_catalog, pg_temp
+  LANGUAGE plpgsql VOLATILE SECURITY INVOKER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
   PERFORM privid.check_camera($1);
