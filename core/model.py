@@ -207,6 +207,7 @@ class Executable:
     sha256: str
     content: bytes = field(repr=False)
     files: tuple[tuple[str, str], ...] = ()  # attached ones: name and SHA-256 of each; sha256 above then covers them too
+    sizes: tuple[int, ...] = ()  # bytes of each
 
 
 @dataclass(frozen=True)

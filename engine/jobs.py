@@ -91,7 +91,7 @@ class Job:
     program: Program
     folder: Path  # in the scratch: the program and the decoded chunks
     cells: Cells  # for the rows of own slots
-    space: Held | None = None  # for decoded frames
+    space: Held | None = None  # for decoded frames and the program
     reading: int = 0  # nanoseconds that reading one output takes at most
     effort: Effort = NO_EFFORT  # what decoding may take
     head: int = 0  # nanoseconds from the start of its decoder to its first slot at least

@@ -122,7 +122,8 @@ class Workshop:
         return self.submit_runs(self.table(count, timeout), [(i, 0) for i in range(count)], [b"%s %d" % (name, i) for i in range(count)])
 
     def submit_runs(self, table: Table, runs: Sequence[tuple[int, int]], keys: Sequence[bytes]) -> Job:
-        return self.runner.submit(table, Kind.PROGRAM, runs, keys, self.cache.allocate(len(keys), weigh(table, Limits())))
+        return self.runner.submit(table, Kind.PROGRAM, runs, keys, self.cache.allocate(len(keys), weigh(table, Limits())),
+                                  self.runner.take_space(table, len(keys), "ana"))
 
     def open_reader(self, footage: Footage) -> Reader:
         """The real decoder; what it is asked for is noted."""
