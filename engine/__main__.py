@@ -122,8 +122,8 @@ def _build(options: argparse.Namespace, log: Log, cleanup: ExitStack, apart: boo
     scratch = make_scratch(options.data, cleanup, apart=apart)
     intermission, stock = Intermission(), Stock(options.lanes)
     cleanup.callback(stock.close)
-    lanes = [Lane(index, runtime=runtime, limits=limits, scratch=scratch, cores=cores, warm=not options.cold, intermission=intermission, stock=stock,
-                  log=lambda reason: log.write("program not started warm", reason=reason))
+    lanes = [Lane(index, runtime=runtime, limits=limits, scratch=scratch, cores=cores, warm=not options.cold, intermission=intermission,
+                  stock=stock, log=lambda reason: log.write("program not started warm", reason=reason))
              for index, cores in enumerate(_share_cores(options.lanes, cleanup))]
     readings = Readings(segments_of(cache / "chunks.db"))
     cleanup.callback(readings.close)

@@ -24,8 +24,8 @@ class Attachments:
         """As uploaded, with its files; the hash covers them, so that another file is another executable."""
         found = self._ledger.executable(owner, name)
         with self._ledger.pool.connection() as connection:
-            rows = connection.execute("SELECT name, sha256, octet_length(content) FROM privid.attachment_store WHERE owner = %s::name AND executable = %s"
-                                      ' ORDER BY name COLLATE "C"', (owner, name)).fetchall()
+            rows = connection.execute("SELECT name, sha256, octet_length(content) FROM privid.attachment_store"
+                                      ' WHERE owner = %s::name AND executable = %s ORDER BY name COLLATE "C"', (owner, name)).fetchall()
         files = tuple((str(file), str(sha256)) for file, sha256, _ in rows)
         if not files:
             return found

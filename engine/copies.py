@@ -56,7 +56,7 @@ class Copy:
             path.chmod(0o444)
 
     def clear(self) -> None:
-        """File systems of runs that are kept for their numbers hold files that have no name any more, so that these are made empty first."""
+        """File systems of runs that are kept for their numbers hold files that have no name any more: these are made empty first."""
         for path in self._folder.rglob("*"):
             if path.is_file():
                 path.chmod(0o600)

@@ -8,8 +8,8 @@ slips.
 
 The kernel numbers file systems without a disk by the lowest number that is free. A run's /tmp is one, as is that of its outputs, and its
 namespaces hold others. How soon they go away depends on what the run has piled up, and the next one could tell from its own number. So a
-lane keeps them, emptied, until so many more runs were started that everything of the run is over. Those of a brood are kept for a time, from
-the moment at which the timetable has no more use for it (stock.py).
+lane keeps them, emptied, until so many more runs were started that everything of the run is over. Those of a brood are kept for a time,
+from the moment at which the timetable has no more use for it (stock.py).
 """
 
 from __future__ import annotations

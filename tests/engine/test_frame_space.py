@@ -15,7 +15,6 @@ from privid.errors import EngineUnavailable
 from privid.model import Executable
 from privid.video import Spares
 
-
 MIB = 1 << 20
 
 

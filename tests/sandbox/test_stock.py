@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,8 @@ def held(trial: Trial) -> dict[str, int]:
         "descriptors": len(list(Path("/proc/self/fd").iterdir())),
         "threads": threading.active_count(),
         "mounts": len(Path("/proc/self/mountinfo").read_text().splitlines()),
-        "groups": sum(len([*Path("/sys/fs/cgroup").glob(f"*/{form}{os.getpid()}-{trial.lane.index}-b*")]) for form in ("privid-", "privid/")),
+        "groups": sum(1 for form in ("privid-", "privid/")
+                      for _ in Path("/sys/fs/cgroup").glob(f"*/{form}{os.getpid()}-{trial.lane.index}-b*")),
         "users": sum(os.path.realpath(path).startswith("/run/privid/users/") for path in Path("/proc/self/fd").iterdir()),
         "files": len(list((trial.scratch / f"lane-{trial.lane.index}").iterdir())),
     }
@@ -66,7 +68,7 @@ def test_jobs_that_are_cancelled_leave_nothing_in_the_engine(lane: Trial) -> Non
     for number in range(4):
         program = module(lane, f"cancelled-{number}")
         lane.lane.announce(program, 40, 0.05)
-        assert wait_until(lambda program=program: lane.lane.ready(program), 30)
+        assert wait_until(partial(lane.lane.ready, program), 30)
         lane.lane.dismiss(program)
     assert wait_until_gone(lane.lane, 20) == []
     assert wait_until(lambda: held(lane) == before, 10), (before, held(lane))
@@ -109,7 +111,7 @@ def swapped(lane: Lane, stock: Stock) -> Iterator[None]:
     assert lane._nurse is not None
     own, lane._nurse._stock = lane._nurse._stock, stock
     yield
-    assert wait_until(lambda: stock.grant(1), 10)
+    assert wait_until(lambda: stock.grant(1) > 0, 10)
     lane._nurse._stock = own
     stock.close()
 
@@ -119,7 +121,7 @@ def test_a_stock_gives_half_of_what_is_left_and_little_where_there_is_little(tmp
     granted = []
     while count := stock.grant(512):
         granted.append(count)
-    assert granted == sorted(granted, reverse=True) and granted[-1] >= 16 and len(granted) > 4
+    assert granted == sorted(granted, reverse=True) and granted[-1] >= 16 and len(granted) >= 4
     fd = os.open(tmp_path, os.O_RDONLY)
     stock.keep([fd], granted[0], 0.5)
     time.sleep(HOLD)
