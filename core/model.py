@@ -208,6 +208,7 @@ class Executable:
     head: bytes = field(repr=False)  # what it begins with
     size: int = 0
     files: tuple[tuple[str, str], ...] = ()  # attached ones: name and SHA-256 of each; sha256 above then covers them too
+    sizes: tuple[int, ...] = ()  # bytes of each
     own: str = ""  # the SHA-256 of the file alone, where there are others
 
     @property

@@ -28,6 +28,7 @@ from privid.sandbox.intermission import Intermission
 from privid.sandbox.lane import Lane
 from privid.sandbox.run import Limits
 from privid.sandbox.runtime import find_runtime
+from privid.sandbox.stock import Stock
 from privid.sockets import remove_socket
 
 from .attachments import Attachments
@@ -119,9 +120,10 @@ def _build(options: argparse.Namespace, log: Log, cleanup: ExitStack, apart: boo
     cleanup.callback(ledger.close)
     runtime, limits = find_runtime(), Limits()
     scratch = make_scratch(options.data, cleanup, apart=apart)
-    intermission = Intermission()
+    intermission, stock = Intermission(), Stock(options.lanes)
+    cleanup.callback(stock.close)
     lanes = [Lane(index, runtime=runtime, limits=limits, scratch=scratch, cores=cores, warm=not options.cold, intermission=intermission,
-                  log=lambda reason: log.write("program not started warm", reason=reason))
+                  stock=stock, log=lambda reason: log.write("program not started warm", reason=reason))
              for index, cores in enumerate(_share_cores(options.lanes, cleanup))]
     readings = Readings(segments_of(cache / "chunks.db"))
     cleanup.callback(readings.close)

@@ -24,12 +24,13 @@ class Attachments:
         """As uploaded, with its files; the hash covers them, so that another file is another executable."""
         found = self._ledger.executable(owner, name)
         with self._ledger.pool.connection() as connection:
-            rows = connection.execute("SELECT name, sha256 FROM privid.attachment_store WHERE owner = %s::name AND executable = %s"
-                                      ' ORDER BY name COLLATE "C"', (owner, name)).fetchall()
-        files = tuple((str(file), str(sha256)) for file, sha256 in rows)
+            rows = connection.execute("SELECT name, sha256, octet_length(content) FROM privid.attachment_store"
+                                      ' WHERE owner = %s::name AND executable = %s ORDER BY name COLLATE "C"', (owner, name)).fetchall()
+        files = tuple((str(file), str(sha256)) for file, sha256, _ in rows)
         if not files:
             return found
-        return replace(found, files=files, own=found.sha256, sha256=hashlib.sha256(json.dumps([found.sha256, files]).encode()).hexdigest())
+        return replace(found, files=files, sizes=tuple(int(cast(int, size)) for _, _, size in rows), own=found.sha256,
+                       sha256=hashlib.sha256(json.dumps([found.sha256, files]).encode()).hexdigest())
 
     def content(self, sha256: str) -> bytes:
         with self._ledger.pool.connection() as connection:

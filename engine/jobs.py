@@ -108,7 +108,7 @@ class Job:
     folder: Path  # in the scratch: the program and the decoded chunks
     cells: Cells  # for the rows of own slots
     role: str = ""  # who logged in and asks: lanes are shared out among these
-    space: Held | None = None  # for decoded frames
+    space: Held | None = None  # for decoded frames and the program
     content: bytes = field(default=b"", repr=False)  # of the program, until it is installed
     reading: int = 0  # nanoseconds that reading one output takes at most
     effort: Effort = NO_EFFORT  # what decoding may take

@@ -46,7 +46,7 @@ class Prepared(NamedTuple):
 
     read: Read
     cells: Cells
-    space: Held | None = None  # for decoded frames
+    space: Held | None = None  # for decoded frames and the program
     program: bytes = b""  # what is to be run, where anything is
 
 

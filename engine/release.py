@@ -156,7 +156,8 @@ class Desk:
         shown |= {"Answered Before": before is not None, "Release": self._name_of(key),
                   "Charges": [self._ledger.preview(claim, role) for claim in claims]}
         hints = [*advice(self._new(request, reads), self._runner.durations.is_warm), *(self._runner.warnings() if slots else []),
-                 *self._quotas.advice(role, slots, _longest(reads), allowance)]
+                 *self._quotas.advice(role, slots, _longest(reads), allowance),
+                 *self._runner.space_advice([(read.wider.table, read.kept) for read in reads])]
         if hints:
             shown["Hints"] = [*shown.get("Hints", []), *hints]
             lines += [f"Hint: {hint}" for hint in hints]

@@ -48,6 +48,7 @@ from privid.video.decoder import Overspent
 
 from .board import Board
 from .chunks import ChunkCache
+from .copies import FILES, PROGRAM
 from .durations import Durations
 from .frame_space import FrameSpace, Held
 from .jobs import COLD, NEVER, WARM, Job, Margins, Slot, State
@@ -67,7 +68,7 @@ __all__ = ["Runner"]
 MOST_LATES, LATES_SPAN, LEAST_LATES = 50, 30 * NANO, 5
 #: What a job holds that was given up is given back so long after that, whatever its decoder was at
 RESPITE = NANO
-PROGRAM, FILES, WHOLE, NOTHING = "program", "files", "whole", "nothing"
+WHOLE, NOTHING = "whole", "nothing"
 #: Slots that are closed at a time
 _PIECE = 500
 _NOWHERE, _NO_CELL = Place(0, 0, 1), Cell(0, 0)
@@ -167,10 +168,18 @@ class Runner:
         return ["The machine has been too busy for many slots of late: this may take longer than is announced."] if often else []
 
     def take_space(self, table: Table, count: int, role: str) -> Held | None:
-        """For the decoded frames of so many runs, before anything is charged."""
-        if not count:
-            return None
-        return self._space.take(role, _frames_bytes(table) * (min(self._ahead(table), count) + (0 if is_whole(table) else 1)))
+        """For the decoded frames of so many runs, and their program, before anything is charged."""
+        return self._space.take(role, self._frames(table, count), table.executable) if count else None
+
+    def space_advice(self, wanted: Sequence[tuple[Table, Sequence[Stretch]]]) -> list[str]:
+        """For EXPLAIN: that a release would take more space than a role can have."""
+        counts = [(table, self._missing(stretches)[0]) for table, stretches in wanted]
+        return self._space.advice(sum(self._frames(table, count) for table, count in counts if count),
+                                  [table.executable for table, count in counts if count])
+
+    def _frames(self, table: Table, count: int) -> int:
+        """Bytes of decoded frames that are there at a time, for so many runs."""
+        return _frames_bytes(table) * (min(self._ahead(table), count) + (0 if is_whole(table) else 1))
 
     def _ahead(self, table: Table) -> int:
         """How many chunks are decoded ahead, as many as a role has room for."""
@@ -383,21 +392,16 @@ class Runner:
             self._board.closing.put((0, job.own[-1]))
 
     def _install(self, job: Job) -> None:
-        """Put a job's program and its files where lanes can read them."""
+        """Put what a job needs where lanes can read it."""
         job.folder.mkdir(mode=0o711)
         (job.folder / WHOLE).mkdir(mode=0o700)
         (job.folder / WHOLE / FRAMES_FILE).touch(0o600)  # one for all chunks, made before the first (reserve.py says why)
         (job.folder / NOTHING).mkdir(mode=0o755)  # what a lane has instead of a chunk that was given up
         for name in (FRAMES_FILE, CHUNK_FILE):
             (job.folder / NOTHING / name).touch(0o644)
-        job.program.path.write_bytes(job.content)
+        assert job.space is not None
+        job.space.copy.install(job.table.executable, job.content, self._read_file, job.folder)
         job.content = b""  # from here on it is there alone
-        job.program.path.chmod(0o555)
-        if job.program.files is not None:
-            job.program.files.mkdir(mode=0o755)
-            for name, sha256 in job.table.executable.files:
-                (job.program.files / name).write_bytes(self._read_file(sha256))
-                (job.program.files / name).chmod(0o444)
 
     def _decode_one(self, slot: Slot, reader: Reader) -> None:
         table, board = slot.job.table, self._board

@@ -17,6 +17,7 @@ from .verify import Seen
 
 __all__ = ["Child"]
 
+_OUTPUTS = (".output", ".errors")
 _DATA_FLAGS = syscalls.ATTR_NOSUID | syscalls.ATTR_NODEV
 
 
@@ -32,6 +33,7 @@ class Child:
     output: int = -1
     errors: int = -1
     swept: int = 0  # the number by which the sweeper knows its /tmp
+    spent: bool = False  # killed
     gone: bool = False  # buried
 
     def furnish(self, limits: Limits, uid: int, gid: int, opened: contextlib.ExitStack) -> tuple[int, int]:
@@ -40,10 +42,10 @@ class Child:
         self.box.chmod(0o755)
         size = {"size": str(limits.tmpfs), "nr_inodes": str(limits.inodes), "mode": "0755", "uid": str(uid), "gid": str(gid)}
         self.tmpfs = syscalls.new_tmpfs(size, _DATA_FLAGS)
-        self.output, self.errors = (os.open(name, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=self.tmpfs)
-                                    for name in (".output", ".errors"))
-        for fd in (self.output, self.errors):
+        for name in _OUTPUTS:
+            fd = os.open(name, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=self.tmpfs)
             os.fchown(fd, uid, gid)
+            os.close(fd)
         box = syscalls.bind_tree(str(self.box), _DATA_FLAGS | syscalls.ATTR_RDONLY)
         opened.callback(os.close, box)
         space = os.open(f"/proc/{self.seen.pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
@@ -51,8 +53,13 @@ class Child:
         return box, space
 
     def pins(self) -> list[int]:
-        """What has device numbers, which are given out anew when they are free (places.py): its file systems, and what namespaces hold."""
-        return [os.dup(self.tmpfs), *pinned(self.seen.pid)]
+        """What has device numbers, which are given out anew when they are free (places.py): its file systems, which its namespaces hold."""
+        return pinned(self.seen.pid)
+
+    def open_output(self) -> None:
+        """When its slot comes, so that those that wait hold little. It has not run yet: the files are those that were made."""
+        if self.output < 0:
+            self.output, self.errors = (os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self.tmpfs) for name in _OUTPUTS)
 
     def clear(self) -> bool:
         """Take back the chunk of a slot that did not begin. False if the child cannot be used again: it must have been frozen all along."""
@@ -66,7 +73,8 @@ class Child:
     def bury(self) -> bool:
         """Free all that its run held; the empty file system stays until the whole brood is closed. Its group, which what it wrote is
         counted to, goes last. False while the kernel is still at it."""
-        if self.output >= 0:
+        if not self.spent:
+            self.spent = True
             self.group.kill()
             self._unlink()
             self.close()

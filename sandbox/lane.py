@@ -8,7 +8,6 @@ import contextlib
 import itertools
 import os
 import queue
-import resource
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -33,6 +32,7 @@ from .program import Program
 from .root import make_root, remove_tree
 from .run import Limits, Outcome, Run, RunResult
 from .runtime import DEFAULT_RUNTIME, Runtime, find_runtime
+from .stock import Stock
 from .sweeper import Sweeper
 from .users import SANDBOX_GID, claim_user
 from .warm import WarmRun
@@ -56,13 +56,16 @@ class Lane:
 
     `scratch` should be in RAM and allow execution. `cores` pins the lane's programs to processors of their own. `warm` allows warm starts
     where the machine can do them; `log` is told, without any data, why one is not done. `measure` puts the memory that a run used into its
-    result. `intermission` keeps imports and the slots of all lanes that have it apart.
+    result. `intermission` keeps imports and the slots of all lanes that have it apart, and `stock` bounds what they hold together.
     """
 
     def __init__(self, index: int, *, runtime: Runtime | None = None, limits: Limits | None = None, scratch: Path,
                  cores: frozenset[int] | None = None, warm: bool = True, log: Callable[[str], None] = lambda _: None,
-                 measure: bool = False, intermission: Intermission | None = None) -> None:
+                 measure: bool = False, intermission: Intermission | None = None, stock: Stock | None = None) -> None:
         self.index = index
+        self._own_stock = None if stock else Stock()
+        stock = stock or self._own_stock
+        assert stock is not None
         self._intermission = intermission or Intermission()
         self.limits = limits or Limits()
         self._measure = measure
@@ -89,7 +92,7 @@ class Lane:
         self._filter = self._directory / "filter"
         self._filter.write_bytes(system_calls.export())
         self._places = None if self._as_root else Places(self._directory / "places")
-        self._pins = Pins() if self._as_root else None
+        self._pins = Pins(stock.cold_runs) if self._as_root else None
         self._sweeper = Sweeper()
         self._remains = Remains()
         self._dead: queue.SimpleQueue[Run | None] = queue.SimpleQueue()
@@ -104,9 +107,7 @@ class Lane:
             self._setups = self._hierarchy.create(f"{os.getpid()}-{index}-setups", memory=self.limits.memory, processes=1024)
             self._hands = Hands(self._cores, self._elsewhere, self._hierarchy.prefix(f"{os.getpid()}-{index}-"), self._hierarchy.little)
         able = warm and strokes
-        if self._as_root:
-            _allow_descriptors()
-        self._nurse = Nurse(f"lane-{index}-nurse", self._breed, log, self._pins.keep) if able and self._pins is not None else None
+        self._nurse = Nurse(f"lane-{index}-nurse", self._breed, log, stock) if able and self._pins is not None else None
 
     @property
     def warm(self) -> bool:
@@ -269,6 +270,8 @@ class Lane:
                 self._sweeper.close()
                 if self._pins is not None:
                     self._pins.close()
+                if self._own_stock is not None:
+                    self._own_stock.close()
                 if self._hands is not None and self._setups is not None:
                     self._hands.close()
                     self._setups.remove(patience=10)
@@ -329,14 +332,6 @@ class Lane:
             if not (allowed if self._as_root else os.access(path, bits)):
                 raise SandboxFailed(f"{path} is not readable by lanes", hint="Give it mode 0644, a directory or program 0755.")
         return found[frames].st_size
-
-
-def _allow_descriptors() -> None:
-    """A frozen child takes four of them, and so does what is kept of a cold run."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 65536 if hard == resource.RLIM_INFINITY else min(hard, 65536)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _attend(run: Run | WarmRun, hand: Hand | OwnHand, begin: float, end: float, stop: Stop | None) -> RunResult:

@@ -16,12 +16,13 @@ from . import syscalls
 from .brood import Brood, NotWarm
 from .child import Child
 from .program import Program
+from .stock import LEAST, Stock
 
 __all__ = ["Nurse", "broods", "first_batch"]
 
 #: Children of one zygote: enough for so many seconds of slots, so that what all lanes wait for its import costs little, but not more than
-#: this; a frozen child takes up to a megabyte. The first zygote of a program has fewer, for the first slot waits for it.
-STOCK, MOST, LEAST = 30.0, 512, 16
+#: this, and not more than the engine has room for (stock.py). The first zygote of a program has fewer, for the first slot waits for it.
+STOCK, MOST = 30.0, 512
 FIRST_STOCK, FIRST_MOST = 1.6, 256
 #: Seconds that it takes to make a child: so many more than there are left can be made while these are used.
 _MAKING = 0.007
@@ -29,7 +30,7 @@ _MAKING = 0.007
 BROODS = 3
 #: Programs that a lane remembers as not to be started warm.
 _REMEMBERED = 1000
-#: Seconds between looks at what the kernel clears away.
+#: Seconds between looks at what the kernel clears away, and at whether there is room for a brood.
 _LOOK_AGAIN = 0.02
 
 
@@ -46,6 +47,12 @@ class _Ward:
     @property
     def ready(self) -> int:
         return sum(len(brood.children) for brood in self.broods)
+
+    @property
+    def used_up(self) -> list[Brood]:
+        """Broods whose children have had their slots: a later one has begun, and is in use."""
+        return [brood for number, brood in enumerate(self.broods)
+                if not brood.children and any(len(later.children) < later.size - 1 for later in self.broods[number + 1:])]
 
     @property
     def hungry(self) -> bool:
@@ -87,11 +94,11 @@ def _number(wanted: float, most: int) -> int:
 
 
 class Nurse:
-    """`breed` makes a brood of so many children for a program; `keep` takes what of a brood must not be numbered anew yet."""
+    """`breed` makes a brood of so many children for a program; `stock` grants them, and keeps what of a brood must not be numbered anew
+    yet."""
 
-    def __init__(self, name: str, breed: Callable[[Program, int], Brood], log: Callable[[str], None],
-                 keep: Callable[[list[int]], None]) -> None:
-        self._breed, self._keep = breed, keep
+    def __init__(self, name: str, breed: Callable[[Program, int], Brood], log: Callable[[str], None], stock: Stock) -> None:
+        self._breed, self._stock = breed, stock
         self._log = log
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
@@ -101,6 +108,7 @@ class Nurse:
         self._dead: queue.SimpleQueue[tuple[Brood, Child]] = queue.SimpleQueue()
         self._dying: list[tuple[Brood, Child]] = []
         self._busy: dict[Brood, int] = {}  # runs of a brood that are not buried yet
+        self._granted: dict[Brood, int] = {}  # children for which a brood was granted its share of the stock
         self._finished = False  # no child is made any more
         self._breeder = threading.Thread(target=self._work, name=name, daemon=True)
         self._undertaker = threading.Thread(target=self._tidy, name=f"{name}-undertaker", daemon=True)
@@ -121,14 +129,15 @@ class Nurse:
             if (ward := self._wards.get(program)) is not None:
                 ward.slots, ward.dismissed = 0, True
                 for brood in ward.broods:
-                    self._hand_over(brood)
+                    self._hand_over(ward, brood)
                 self._changed.notify_all()
 
-    def _hand_over(self, brood: Brood) -> None:
-        """The timetable has no more use for a brood: its last child has begun its run, or no slot of the program comes any more. When it is
-        gone depends on what its runs have left."""
-        kept, brood.pins = brood.pins, []
-        self._keep(kept)
+    def _hand_over(self, ward: _Ward, brood: Brood) -> None:
+        """The timetable has no more use for a brood: a later one is in use, or no slot of the program comes any more; the last that has
+        begun is over in a pitch. When the brood is gone depends on what its runs have left."""
+        if (count := self._granted.pop(brood, None)) is not None:
+            pins, brood.pins = brood.pins, []
+            self._stock.keep(pins, count, ward.pitch)
 
     def ready(self, program: Program) -> bool:
         """Whether a slot of this program can begin: a child is ready, or none will ever be."""
@@ -145,11 +154,13 @@ class Nurse:
         """A child for the slot that begins; None when the program is to be started cold."""
         with self._lock:
             ward = self._wards.get(program)
-            for brood in ward.broods if ward else ():
+            if ward is None:
+                return None
+            for brood in ward.broods:
                 if brood.children:
                     child = brood.children.popleft()
-                    if not brood.children:
-                        self._hand_over(brood)
+                    for former in ward.used_up:
+                        self._hand_over(ward, former)
                     self._busy[brood] = self._busy.get(brood, 0) + 1
                     self._changed.notify_all()
                     return brood, child
@@ -196,8 +207,12 @@ class Nurse:
                     self._changed.wait()
                 if self._stopped:
                     return
-            assert hungry is not None
-            self._feed(*hungry)
+                assert hungry is not None
+                program, wanted = hungry
+                if not (count := self._stock.grant(wanted)):
+                    self._changed.wait(_LOOK_AGAIN)
+                    continue
+            self._feed(program, count)
 
     def _tidy(self) -> None:
         while True:
@@ -238,46 +253,46 @@ class Nurse:
 
     def _feed(self, program: Program, count: int) -> None:
         with self._lock:
-            if program not in self._wards:  # dismissed since it was found hungry
+            if (ward := self._wards.get(program)) is None:  # dismissed since it was found hungry
+                self._stock.give_back(count)
                 return
         try:
             brood = self._breed(program, count)
         except Exception as error:  # whatever it is, this program can still be started cold
             reason = str(error) if isinstance(error, NotWarm) else f"{type(error).__name__} while its children were made"
             self._log(f"started cold: {reason}")
+            self._stock.give_back(count)
             with self._lock:
                 if len(self._cold) >= _REMEMBERED:
                     self._cold.clear()
                 self._cold[program] = reason
-                if (ward := self._wards.get(program)) is not None:
-                    ward.slots, ward.dismissed = 0, True
+                if (now := self._wards.get(program)) is not None:
+                    now.slots, now.dismissed = 0, True
             return
         with self._lock:
-            if (ward := self._wards.get(program)) is not None:
-                ward.broods.append(brood)
-                ward.imported = brood.imported
-                ward.slots -= min(count, ward.slots)
-                if ward.dismissed:
-                    self._hand_over(brood)
-                self._changed.notify_all()  # it may have been dismissed while they were made
-        if ward is None:  # dismissed meanwhile
-            self._hand_over(brood)
+            self._granted[brood] = count
+            if (now := self._wards.get(program)) is not None:
+                now.broods.append(brood)
+                now.imported = brood.imported
+                now.slots -= min(count, now.slots)
+            if now is None or now.dismissed:  # while they were made
+                self._hand_over(ward, brood)
+            self._changed.notify_all()
+        if now is None:
             self._try(brood.close)
 
     def _closable(self) -> list[tuple[_Ward, Brood]]:
-        """Broods that are used up (once a later one is in use, so that nobody waits for their end), and those of dismissed programs."""
-        found = []
+        """Broods that are used up and those of dismissed programs, of which no run is left."""
+        found = list[tuple[_Ward, Brood]]()
         for ward in self._wards.values():
-            for number, brood in enumerate(ward.broods):
-                used_up = not brood.children and any(len(later.children) < later.size - 1 for later in ward.broods[number + 1:])
-                if (used_up or ward.dismissed) and not self._busy.get(brood):
-                    found.append((ward, brood))
+            found += [(ward, brood) for brood in (ward.broods if ward.dismissed else ward.used_up) if not self._busy.get(brood)]
         return found
 
     def _clear(self, everything: bool) -> None:
         with self._lock:
             found = [(w, b) for w in self._wards.values() for b in w.broods] if everything else self._closable()
             for ward, brood in found:
+                self._hand_over(ward, brood)
                 ward.broods.remove(brood)
                 self._busy.pop(brood, None)
             self._wards = {program: ward for program, ward in self._wards.items() if ward.broods or not ward.dismissed}

@@ -8,8 +8,8 @@ slips.
 
 The kernel numbers file systems without a disk by the lowest number that is free. A run's /tmp is one, as is that of its outputs, and its
 namespaces hold others. How soon they go away depends on what the run has piled up, and the next one could tell from its own number. So a
-lane keeps them, emptied, until so many more runs were started that everything of the run is over. Those of a brood it keeps from the moment
-at which the timetable has no more use for it.
+lane keeps them, emptied, until so many more runs were started that everything of the run is over. Those of a brood are kept for a time,
+from the moment at which the timetable has no more use for it (stock.py).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["GENERATION", "Pins", "Place", "Places", "pinned"]
 
 #: Runs after which a place of an ordinary user's lane is used again.
 _COUNT = 256
-#: Runs whose file systems are let go together, as many runs later.
+#: Runs whose file systems are let go together, as many runs later; fewer where there are few descriptors.
 GENERATION = 512
 
 
@@ -115,9 +115,11 @@ def pinned(pid: int) -> list[int]:
 
 
 class Pins:
-    """Descriptors that keep the file systems of runs from being numbered anew. When they are closed depends on the number of runs alone."""
+    """Descriptors that keep the file systems of cold runs from being numbered anew. When they are closed depends on the number of runs
+    alone; so many may be kept."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = 2 * GENERATION) -> None:
+        self._generation = max(1, min(GENERATION, most // 2))
         self._lock = threading.Lock()
         self._runs = 0
         self._generations: deque[list[int]] = deque([[]])
@@ -126,19 +128,11 @@ class Pins:
         """Where the run that begins puts its own."""
         with self._lock:
             self._runs += 1
-            if self._runs % GENERATION == 0:
+            if self._runs % self._generation == 0:
                 self._generations.append([])
                 if len(self._generations) > 2:
                     threading.Thread(target=_close, args=(self._generations.popleft(),), name="pins", daemon=True).start()
             return self._generations[-1]
-
-    def keep(self, descriptors: list[int]) -> None:
-        """These too, as if a run had them that begins now."""
-        with self._lock:
-            if self._generations:
-                self._generations[-1] += descriptors
-            else:  # the lane has ended
-                _close(descriptors)
 
     def close(self) -> None:
         with self._lock:

@@ -34,6 +34,7 @@ class WarmRun:
         self._child = child
         self._limits = limits
         self._over = 0.0  # when the program had ended
+        child.open_output()
         for name in (FRAMES_FILE, CHUNK_FILE):
             os.link(chunk / name, child.box / name)
 

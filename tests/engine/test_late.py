@@ -160,9 +160,9 @@ def test_room_for_frames_is_free_again_at_a_moment_that_tells_nothing_of_decodin
         workshop = make_workshop()
         if slow:
             slow_to_decode(workshop, 0.6)
-        space = FrameSpace(100)
+        space = FrameSpace(100 << 10, workshop.scratch)
         table, chunks = workshop.table(20), range(5, 20)
-        held = space.take("ana", 50)
+        held = space.take("ana", 50, table.executable)
         job = workshop.runner.submit(table, Kind.PROGRAM, [(chunk, 0) for chunk in chunks], [b"key %d" % chunk for chunk in chunks],
                                      workshop.cache.allocate(15, 1000), held)
         while not workshop.read:
@@ -233,7 +233,7 @@ def test_the_real_decoder_gives_up_chunks_that_take_too_long_and_goes_on_with_th
     plain = workshop.table(24, TIMEOUT)
     table = replace(plain, camera=replace(plain.camera, footage=footage), grid=replace(plain.grid, size=size, step=size))
     job = workshop.runner.submit(table, Kind.PROGRAM, [(chunk, 0) for chunk in range(24)], [b"key %d" % chunk for chunk in range(24)],
-                                 workshop.cache.allocate(24, 1000))
+                                 workshop.cache.allocate(24, 1000), workshop.runner.take_space(table, 24, "ana"))
     job.wait_all()
     found = kept(workshop, job)
     assert found == {chunk: (0.0, True) if chunk in SLOW else (float(chunk), False) for chunk in range(24)}

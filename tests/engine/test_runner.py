@@ -122,7 +122,8 @@ class Workshop:
         return self.submit_runs(self.table(count, timeout), [(i, 0) for i in range(count)], [b"%s %d" % (name, i) for i in range(count)])
 
     def submit_runs(self, table: Table, runs: Sequence[tuple[int, int]], keys: Sequence[bytes]) -> Job:
-        return self.runner.submit(table, Kind.PROGRAM, runs, keys, self.cache.allocate(len(keys), weigh(table, Limits())))
+        return self.runner.submit(table, Kind.PROGRAM, runs, keys, self.cache.allocate(len(keys), weigh(table, Limits())),
+                                  self.runner.take_space(table, len(keys), "ana"))
 
     def open_reader(self, footage: Footage) -> Reader:
         """The real decoder; what it is asked for is noted."""
@@ -373,7 +374,7 @@ def test_two_jobs_over_one_camera_decode_each_for_itself(make_workshop: Callable
     second.wait_all()
     assert [workshop.value(chunk, b"other") for chunk in range(12)] == list(range(12))
     assert sorted(workshop.read) == sorted([*range(12)] * 2)  # test_late.py says why
-    assert {path.name.partition("-")[0] for path in workshop.scratch.iterdir()} <= {"job", "lane", "lock"}  # or its numbers would count
+    assert {path.name.partition("-")[0] for path in workshop.scratch.iterdir()} <= {"copy", "job", "lane", "lock"}  # or these would count
     assert set(workshop.lanes[0].links) == {1}  # a link in common would tell when the other's run was cleared away
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from privid.cli.processes import wait_until
+from privid.sandbox import stock
 from privid.sandbox.executable import Kind, install
 from privid.sandbox.lane import Late, Program
 from privid.sandbox.places import GENERATION, Pins, Places
@@ -72,13 +73,15 @@ def test_no_device_number_of_a_cold_run_is_given_to_a_later_one(lane: Trial, mon
     raise AssertionError("no number was given out again, though nothing keeps it")
 
 
-def test_the_numbers_of_a_brood_are_kept_from_the_moment_at_which_it_is_used_up(make_trial: Callable[..., Trial]) -> None:
+def test_the_numbers_of_a_brood_are_kept_from_the_moment_at_which_it_is_used_up(make_trial: Callable[..., Trial],
+                                                                                        monkeypatch: pytest.MonkeyPatch) -> None:
     """Not until its last run has been cleared away, which takes as long as the run wants."""
     trial = make_trial(8)
     module = trial.scratch / "module"
     install(b"import os\ndef process(chunk): yield {'v': os.stat('/tmp').st_dev}\n", "module", module)
     program = Program(module, Kind.MODULE)
     seen: list[int] = []
+    monkeypatch.setattr(stock, "HOLD", 60.0)
     for _ in range(6):  # a brood each
         trial.lane.announce(program, 2, 0.5)
         assert wait_until(lambda: trial.lane.ready(program), 30)
