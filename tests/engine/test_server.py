@@ -273,12 +273,16 @@ def test_no_role_has_more_connections_than_are_left_for_others(tmp_path: Path) -
         def greet(role: str) -> tuple[Client, str]:
             client = opened.enter_context(Client(tmp_path / "s"))
             client.send("H", role.encode())
-            return client, client.receive()[0]
+            kind = client.receive()[0]
+            if kind == "E":
+                client.close()
+            return client, kind
 
         ana = [greet("ana") for _ in range(5)]
         assert [kind for _, kind in ana] == ["e"] * 4 + ["E"]
         assert [greet("bob")[1] for _ in range(3)] == ["e", "e", "E"]
         ana[0][0].close()
+        ana[1][0].close()
         assert wait_for(lambda: greet("ana")[1] == "e")
 
 
@@ -286,9 +290,9 @@ def test_silent_connections_shut_nobody_out(tmp_path: Path) -> None:
     with strangers(tmp_path / "s", limit=4), ExitStack() as opened:
         silent = [opened.enter_context(Client(tmp_path / "s")) for _ in range(4)]
         time.sleep(1.2)
-        for _ in range(4):
+        for number in range(4):
             polite = opened.enter_context(Client(tmp_path / "s"))
-            polite.send("H", b"{}")
+            polite.send("H", b"role %d" % number)
             assert polite.receive()[0] == "e"
         assert all(client.closed() for client in silent)
 
