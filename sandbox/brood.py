@@ -35,6 +35,7 @@ from .cgroups import ZYGOTE, Hierarchy
 from .child import Child
 from .command import ENVIRONMENT
 from .intermission import SLICE, Intermission
+from .pages import check_pages
 from .places import pinned
 from .root import devices
 from .run import Limits, prefer
@@ -52,8 +53,10 @@ _MIB = 1 << 20
 #: Seconds in which the kernel freezes a group, unless something is wrong with it.
 _MOMENT = 5.0
 _CHILD_PAGES = 8 * _MIB  # page tables and the like of a frozen child, counted to its zygote
-#: Children beyond those that are wanted, who never run: as long as one has all pages of the zygote, a page that is written to is copied,
-#: and never taken over because nobody else has it any more. By that the last child could tell that another was still going away.
+#: Seconds of looking at its pages that are counted to a child, which is less than what is allowed for making one (engine/durations.py).
+_LOOKING = 0.001
+#: Children beyond those that are wanted, who never run: a page that one of them has is copied when it is written to, and never taken over
+#: because nobody else has it any more. By that a child could tell that another was still going away. See pages.py.
 _WITNESSES = 1
 
 
@@ -75,7 +78,7 @@ class Brood:
         self.uid = self._user.uid
         self.children: deque[Child] = deque()
         self.size = count
-        self.imported = 0.0  # seconds that the import took, for which all slots waited
+        self.imported = 0.0  # seconds that the import took, for which all slots waited; and what its pages take to be looked at
         self._sweeper, self._intermission = sweeper, intermission
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.ended: dict[int, int] = {}
@@ -199,6 +202,10 @@ class Brood:
             check_settled(child.seen.pid, bounds)
             if child.group.processes() != {child.seen.pid} or not child.group.frozen():
                 raise Refused("it is not alone in its group")
+        begun = time.thread_time()  # not how late it is then, which depends on what else runs
+        *others, witness = (child.seen.pid for child in self._made)
+        check_pages(others, witness)
+        self.imported += max(0.0, time.thread_time() - begun - len(others) * _LOOKING)
 
     def _separate(self, seen: Seen, hierarchy: Hierarchy, limits: Limits, name: str) -> Child:
         group = hierarchy.create(name, memory=limits.memory, processes=limits.processes)
