@@ -31,10 +31,11 @@ from typing import Any
 from . import filter as system_calls
 from . import syscalls
 from .bounds import Bounds, of_child, of_zygote
-from .cgroups import ZYGOTE, Hierarchy
+from .cgroups import ZYGOTE, Group, Hierarchy
 from .child import Child
 from .command import ENVIRONMENT
 from .intermission import SLICE, Intermission
+from .loaded import check_filters
 from .pages import check_pages
 from .places import pinned
 from .root import devices
@@ -169,12 +170,11 @@ class Brood:
 
     def _freeze(self) -> None:
         self._zygote.freeze()
-        deadline = time.monotonic() + _MOMENT
-        while not self._zygote.frozen():
-            if time.monotonic() > deadline:
-                self._zygote.kill()
-                raise NotWarm("the zygote could not be frozen")
-            time.sleep(0.001)
+        try:
+            _await_frozen(self._zygote)
+        except Refused:
+            self._zygote.kill()
+            raise
 
     def _settle(self, count: int, hierarchy: Hierarchy, limits: Limits, name: str, allowed: Allowed, zygote: int) -> None:
         """Separate, verify, kill the rest, seal: the zygote is frozen, so that this may take its time while chunks run."""
@@ -198,9 +198,11 @@ class Brood:
         """The last look, when nobody is left who could change anything."""
         self.control.send(json.dumps({"seal": [child.seen.inner_pid for child in self._made], "limits": bounds}).encode())
         self._ask("sealed")
+        check_filters((child.seen.pid for child in self._made), [system_calls.export(zygote=True), system_calls.export_for_child()])
         for child in self._made:
             check_settled(child.seen.pid, bounds)
-            if child.group.processes() != {child.seen.pid} or not child.group.frozen():
+            _await_frozen(child.group)
+            if child.group.processes() != {child.seen.pid}:
                 raise Refused("it is not alone in its group")
         begun = time.thread_time()  # not how late it is then, which depends on what else runs
         *others, witness = (child.seen.pid for child in self._made)
@@ -279,6 +281,14 @@ class Brood:
         for box in sorted(self._nest.glob("**/*"), reverse=True):
             box.rmdir() if box.is_dir() else box.unlink()
         self._nest.rmdir()
+
+
+def _await_frozen(group: Group) -> None:
+    deadline = time.monotonic() + _MOMENT
+    while not group.frozen():
+        if time.monotonic() > deadline:
+            raise Refused("it could not be frozen")
+        time.sleep(0.001)
 
 
 def _children(pid: int) -> list[int]:

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 __all__ = ["ATTR_NODEV", "ATTR_NOEXEC", "ATTR_NOSUID", "ATTR_RDONLY", "CLONE_FS", "FORK_APART", "KCMP_KINDS", "NAMESPACES",
            "NAMESPACE_FLAGS", "bind_tree", "die_with_parent", "drop_capabilities", "enter_namespace", "kcmp", "limit_inodes",
            "load_filter", "make_dumpable", "make_private", "make_undumpable", "mount", "move_mount", "new_tmpfs", "no_huge_pages",
-           "no_new_privileges", "no_page_merging", "pivot_root", "set_attributes", "settle_pages", "umount", "unshare", "unshare_mounts"]
+           "no_new_privileges", "no_page_merging", "pivot_root", "set_attributes", "settle_pages", "trace", "umount", "unshare",
+           "unshare_mounts"]
 
 CLONE_FS = 0x200
 _FLAGS = {"mnt": 0x20000, "cgroup": 0x2000000, "uts": 0x4000000, "ipc": 0x8000000, "user": 0x10000000, "pid": 0x20000000,
@@ -37,7 +38,7 @@ _SYS_MOVE_PAGES = {"x86_64": 279, "aarch64": 239}.get(platform.machine())
 _SYS_KCMP = {"x86_64": 312, "aarch64": 272}.get(platform.machine())
 
 _libc = ctypes.CDLL(None, use_errno=True)
-_libc.syscall.restype = ctypes.c_long
+_libc.syscall.restype = _libc.ptrace.restype = ctypes.c_long
 
 
 def _call(name: str, *arguments: object) -> int:
@@ -167,6 +168,11 @@ def drop_capabilities() -> None:
     """All of them, in all sets of the calling thread but the bounding one, which no_new_privileges makes meaningless."""
     header = (ctypes.c_uint32 * 2)(0x20080522, 0)
     _call("capset", header, (ctypes.c_uint32 * 6)())
+
+
+def trace(request: int, pid: int, address: int = 0, data: ctypes.Array[ctypes.c_char] | None = None) -> int:
+    """ptrace; the calling thread is who traces."""
+    return _call("ptrace", ctypes.c_long(request), ctypes.c_long(pid), ctypes.c_void_p(address), data)
 
 
 class _Program(ctypes.Structure):
