@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
+import mmap
+import os
 import time
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
-from privid.sandbox import brood
+from privid.sandbox import brood, pages
 from privid.sandbox.executable import install
 from privid.sandbox.lane import Late, Outcome, Program
 
@@ -172,3 +176,25 @@ def test_a_child_could_tell_whether_an_earlier_one_still_has_a_page(warm: Trial,
     assert len(kept) > 2 and len(let_go) > 2
     higher = sum(one > other for one in kept for other in let_go) / (len(kept) * len(let_go))
     assert higher > 0.8, (kept, let_go)
+
+
+PRESENT, SWAPPED, FILE, ALONE, WRITTEN = (1 << bit for bit in (63, 62, 61, 56, 55))
+
+
+@pytest.mark.parametrize("own, kept, reason", [
+    (PRESENT | 7, PRESENT | 7, None), (PRESENT | WRITTEN | 7, PRESENT | 7, None), (PRESENT | ALONE | 7, PRESENT | 8, None),
+    (PRESENT | ALONE | 7, 0, None), (PRESENT | FILE | 7, 0, None), (0, PRESENT | 7, None), (PRESENT | int(pages._zero_page()), 0, None),
+    (PRESENT | 7, PRESENT | 8, "share"), (PRESENT | 7, 0, "share"), (PRESENT | 7, SWAPPED | 7, "share"), (SWAPPED | 7, 0, "swap"),
+    (SWAPPED | 7, PRESENT | 7, "swap"),
+])
+def test_a_page_is_alone_or_kept(own: int, kept: int, reason: str | None) -> None:
+    found = pages._compare(np.array([own], np.uint64), np.array([kept], np.uint64))
+    assert (found is None) if reason is None else (found is not None and reason in found)
+
+
+def test_a_zero_page_is_one_that_everybody_has() -> None:
+    with mmap.mmap(-1, 8 * mmap.PAGESIZE, flags=mmap.MAP_PRIVATE) as memory:
+        _ = memory[:]
+        begin = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        entries = pages._entries(os.getpid(), [(begin, begin + 8 * mmap.PAGESIZE)])
+    assert set(entries & pages._NUMBER) == {pages._zero_page()} and pages._zero_page()
