@@ -376,7 +376,7 @@ class Desk:
         try:
             with ExitStack() as fetching:
                 self._submit(handle, self._prepare([self._read(TableUse(table, ((0, table.grid.count),))) for table in tables], 0, turn,
-                                                   fetching), text_of(request, "login"))
+                                                   fetching), text_of(request, "role"))
         except BaseException:
             self.drop(handle)
             raise

@@ -31,10 +31,12 @@ from typing import Any
 from . import filter as system_calls
 from . import syscalls
 from .bounds import Bounds, of_child, of_zygote
-from .cgroups import ZYGOTE, Hierarchy
+from .cgroups import ZYGOTE, Group, Hierarchy
 from .child import Child
 from .command import ENVIRONMENT
 from .intermission import SLICE, Intermission
+from .loaded import check_filters
+from .pages import check_pages
 from .places import pinned
 from .root import devices
 from .run import Limits, prefer
@@ -52,8 +54,10 @@ _MIB = 1 << 20
 #: Seconds in which the kernel freezes a group, unless something is wrong with it.
 _MOMENT = 5.0
 _CHILD_PAGES = 8 * _MIB  # page tables and the like of a frozen child, counted to its zygote
-#: Children beyond those that are wanted, who never run: as long as one has all pages of the zygote, a page that is written to is copied,
-#: and never taken over because nobody else has it any more. By that the last child could tell that another was still going away.
+#: Seconds of looking at its pages that are counted to a child, which is less than what is allowed for making one (engine/durations.py).
+_LOOKING = 0.001
+#: Children beyond those that are wanted, who never run: a page that one of them has is copied when it is written to, and never taken over
+#: because nobody else has it any more. By that a child could tell that another was still going away. See pages.py.
 _WITNESSES = 1
 
 
@@ -75,7 +79,7 @@ class Brood:
         self.uid = self._user.uid
         self.children: deque[Child] = deque()
         self.size = count
-        self.imported = 0.0  # seconds that the import took, for which all slots waited
+        self.imported = 0.0  # seconds that the import took, for which all slots waited; and what its pages take to be looked at
         self._sweeper, self._intermission = sweeper, intermission
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.ended: dict[int, int] = {}
@@ -166,12 +170,11 @@ class Brood:
 
     def _freeze(self) -> None:
         self._zygote.freeze()
-        deadline = time.monotonic() + _MOMENT
-        while not self._zygote.frozen():
-            if time.monotonic() > deadline:
-                self._zygote.kill()
-                raise NotWarm("the zygote could not be frozen")
-            time.sleep(0.001)
+        try:
+            _await_frozen(self._zygote)
+        except Refused:
+            self._zygote.kill()
+            raise
 
     def _settle(self, count: int, hierarchy: Hierarchy, limits: Limits, name: str, allowed: Allowed, zygote: int) -> None:
         """Separate, verify, kill the rest, seal: the zygote is frozen, so that this may take its time while chunks run."""
@@ -195,10 +198,16 @@ class Brood:
         """The last look, when nobody is left who could change anything."""
         self.control.send(json.dumps({"seal": [child.seen.inner_pid for child in self._made], "limits": bounds}).encode())
         self._ask("sealed")
+        check_filters((child.seen.pid for child in self._made), [system_calls.export(zygote=True), system_calls.export_for_child()])
         for child in self._made:
             check_settled(child.seen.pid, bounds)
-            if child.group.processes() != {child.seen.pid} or not child.group.frozen():
+            _await_frozen(child.group)
+            if child.group.processes() != {child.seen.pid}:
                 raise Refused("it is not alone in its group")
+        begun = time.thread_time()  # not how late it is then, which depends on what else runs
+        *others, witness = (child.seen.pid for child in self._made)
+        check_pages(others, witness)
+        self.imported += max(0.0, time.thread_time() - begun - len(others) * _LOOKING)
 
     def _separate(self, seen: Seen, hierarchy: Hierarchy, limits: Limits, name: str) -> Child:
         group = hierarchy.create(name, memory=limits.memory, processes=limits.processes)
@@ -272,6 +281,14 @@ class Brood:
         for box in sorted(self._nest.glob("**/*"), reverse=True):
             box.rmdir() if box.is_dir() else box.unlink()
         self._nest.rmdir()
+
+
+def _await_frozen(group: Group) -> None:
+    deadline = time.monotonic() + _MOMENT
+    while not group.frozen():
+        if time.monotonic() > deadline:
+            raise Refused("it could not be frozen")
+        time.sleep(0.001)
 
 
 def _children(pid: int) -> list[int]:

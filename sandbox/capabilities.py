@@ -19,6 +19,7 @@ from . import filter as system_calls
 from .brood import most_memory
 from .cgroups import find_hierarchy
 from .command import find_bwrap
+from .loaded import can_look
 from .nurse import BROODS
 from .run import Limits
 from .runtime import DEFAULT_RUNTIME, RUNTIMES, find_runtime
@@ -145,6 +146,9 @@ def _warm_starts() -> Finding:
     if hierarchy is None or hierarchy.stroke is None:
         return Finding(name, Status.CAUTION, "need control groups that can be frozen and killed at one stroke",
                        f"Mount cgroup2 on a kernel of version 5.14 or later. {remedy}")
+    if not can_look():
+        return Finding(name, Status.CAUTION, "need a process without a filter of system calls of its own, to see those of children",
+                       "Take what makes one out of the unit (privid engine --print-unit has none) or the container. " + remedy)
     try:
         kcmp(os.getpid(), os.getpid(), KCMP_KINDS["memory"])
         os.close(new_tmpfs({"size": "4096"}, 0))

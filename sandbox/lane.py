@@ -26,6 +26,7 @@ from .chunk import CHUNK_FILE, FRAMES_FILE
 from .executable import Kind
 from .hands import HANDS, Hand, Hands, Late, OwnHand, Stop
 from .intermission import Intermission
+from .loaded import can_look
 from .nurse import Nurse
 from .places import Pins, Place, Places
 from .program import Program
@@ -106,7 +107,7 @@ class Lane:
         if strokes and self._hierarchy is not None and self._hierarchy.stroke is not None:
             self._setups = self._hierarchy.create(f"{os.getpid()}-{index}-setups", memory=self.limits.memory, processes=1024)
             self._hands = Hands(self._cores, self._elsewhere, self._hierarchy.prefix(f"{os.getpid()}-{index}-"), self._hierarchy.little)
-        able = warm and strokes
+        able = warm and strokes and can_look()
         self._nurse = Nurse(f"lane-{index}-nurse", self._breed, log, stock) if able and self._pins is not None else None
 
     @property
@@ -180,7 +181,7 @@ class Lane:
         if not program.warm:
             return "warm starts are switched off"
         if self._nurse is None:
-            return "this machine cannot start modules warm, which needs root and control groups that freeze"
+            return "this machine cannot start modules warm, which needs root, control groups that freeze, and no filter on the engine"
         return self._nurse.why_cold(program) or "no child was ready"
 
     def _run_warm(self, brood: Brood, child: Child, chunk_dir: Path, begin: float, end: float, stop: Stop | None) -> RunResult:

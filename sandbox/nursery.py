@@ -163,6 +163,8 @@ def _become_zygote(order: dict[str, Any]) -> None:
     os.closerange(3, 1 << 16)
     syscalls.drop_capabilities()
     syscalls.no_new_privileges()
+    syscalls.no_huge_pages()  # this and the next also hold for what is executed and forked
+    syscalls.no_page_merging()
     syscalls.load_filter(bytes.fromhex(order["filter"]))
     command: list[str] = order["command"]
     os.execve(command[0], command, order["environment"])

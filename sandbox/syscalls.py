@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import platform
@@ -9,9 +10,9 @@ from collections.abc import Mapping
 
 __all__ = ["ATTR_NODEV", "ATTR_NOEXEC", "ATTR_NOSUID", "ATTR_RDONLY", "CLONE_FS", "FORK_APART", "KCMP_KINDS", "NAMESPACES",
            "NAMESPACE_FLAGS", "bind_tree", "die_with_parent", "drop_capabilities", "enter_namespace", "kcmp", "limit_inodes",
-           "load_filter", "make_dumpable", "make_private", "make_undumpable", "mount", "move_mount", "new_tmpfs", "no_new_privileges",
-           "pivot_root",
-           "set_attributes", "umount", "unshare", "unshare_mounts"]
+           "load_filter", "make_dumpable", "make_private", "make_undumpable", "mount", "move_mount", "new_tmpfs", "no_huge_pages",
+           "no_new_privileges", "no_page_merging", "pivot_root", "set_attributes", "settle_pages", "trace", "umount", "unshare",
+           "unshare_mounts"]
 
 CLONE_FS = 0x200
 _FLAGS = {"mnt": 0x20000, "cgroup": 0x2000000, "uts": 0x4000000, "ipc": 0x8000000, "user": 0x10000000, "pid": 0x20000000,
@@ -32,10 +33,12 @@ _MOVE_EMPTY_SOURCE, _MOVE_EMPTY_TARGET = 4, 0x40
 _FSCONFIG_STRING, _FSCONFIG_CREATE, _FSCONFIG_CHANGE = 1, 6, 7
 _FSPICK_CLOEXEC, _FSPICK_EMPTY_PATH = 1, 8
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 1, 4, 22, 38
+_PR_SET_THP_DISABLE, _PR_SET_MEMORY_MERGE = 41, 67
+_SYS_MOVE_PAGES = {"x86_64": 279, "aarch64": 239}.get(platform.machine())
 _SYS_KCMP = {"x86_64": 312, "aarch64": 272}.get(platform.machine())
 
 _libc = ctypes.CDLL(None, use_errno=True)
-_libc.syscall.restype = ctypes.c_long
+_libc.syscall.restype = _libc.ptrace.restype = ctypes.c_long
 
 
 def _call(name: str, *arguments: object) -> int:
@@ -143,10 +146,33 @@ def no_new_privileges() -> None:
     _call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 
 
+def no_huge_pages() -> None:
+    """Neither where a program asks for them, nor in what comes from it."""
+    _call("prctl", _PR_SET_THP_DISABLE, 1, 0, 0, 0)
+
+
+def no_page_merging() -> None:
+    """Pages of the same content stay apart, also where whoever started us wanted them merged. Older kernels merge nothing unasked."""
+    with contextlib.suppress(OSError):
+        _call("prctl", _PR_SET_MEMORY_MERGE, 0, 0, 0, 0)
+
+
+def settle_pages() -> None:
+    """Have all processors finish what they have put off about pages that they made, which holds these as an owner does. It is what the
+    kernel does before it moves pages, here none; where it is not built to move any, it happens some pages later."""
+    if _SYS_MOVE_PAGES is not None:
+        _libc.syscall(_SYS_MOVE_PAGES, 0, ctypes.c_ulong(0), None, ctypes.byref(ctypes.c_int()), None, 0)
+
+
 def drop_capabilities() -> None:
     """All of them, in all sets of the calling thread but the bounding one, which no_new_privileges makes meaningless."""
     header = (ctypes.c_uint32 * 2)(0x20080522, 0)
     _call("capset", header, (ctypes.c_uint32 * 6)())
+
+
+def trace(request: int, pid: int, address: int = 0, data: ctypes.Array[ctypes.c_char] | None = None) -> int:
+    """ptrace; the calling thread is who traces."""
+    return _call("ptrace", ctypes.c_long(request), ctypes.c_long(pid), ctypes.c_void_p(address), data)
 
 
 class _Program(ctypes.Structure):

@@ -53,7 +53,7 @@ class Allowed:
         self.mappings = {(b"p", b"%02x:%02x" % (os.major(device), os.minor(device))) for device in devices} | {(b"p", _NO_FILE)}
         self.status = {
             b"Uid": b"\t".join([b"%d" % uid] * 4), b"Gid": b"\t".join([b"%d" % gid] * 4), b"Groups": b"",
-            b"Threads": b"1", b"NoNewPrivs": b"1", b"Seccomp": b"2", b"TracerPid": b"0",
+            b"Threads": b"1", b"NoNewPrivs": b"1", b"Seccomp": b"2", b"TracerPid": b"0", b"THP_enabled": b"0",
             **dict.fromkeys((b"CapInh", b"CapPrm", b"CapEff", b"CapAmb", b"SigPnd", b"ShdPnd"), _NOTHING),
         }
 

@@ -25,6 +25,12 @@ def pivot(new, old):
 syscalls.pivot_root = pivot
 nursery.main()
 """
+#: and where there are huge pages
+_HUGE_PAGES = """
+from privid.sandbox import nursery, syscalls
+syscalls.no_huge_pages = lambda: None
+nursery.main()
+"""
 
 
 @contextmanager
@@ -38,15 +44,31 @@ def weaker(*without: str) -> Iterator[None]:
     system_calls.export.cache_clear()
 
 
-def _writable(patch: pytest.MonkeyPatch) -> None:
+def _nursery(patch: pytest.MonkeyPatch, text: str) -> None:
     real = subprocess.Popen
 
     def start(command: list[str], **more: Any) -> Any:
         if "privid.sandbox.nursery" in command:
-            command = [command[0], "-I", "-c", _WRITABLE, command[-1]]
+            command = [command[0], "-I", "-c", text, command[-1]]
         return real(command, **more)
 
     patch.setattr(brood.subprocess, "Popen", start)  # type: ignore[attr-defined]
+
+
+def _huge_pages(patch: pytest.MonkeyPatch) -> None:
+    _nursery(patch, _HUGE_PAGES)
+    real = verify.Allowed.__init__
+
+    def allowed(self: verify.Allowed, *arguments: Any) -> None:
+        real(self, *arguments)
+        del self.status[b"THP_enabled"]
+
+    patch.setattr(verify.Allowed, "__init__", allowed)
+
+
+def _no_witness(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(brood, "_WITNESSES", 0)
+    patch.setattr(brood, "check_pages", lambda *_: None)
 
 
 def _limits(patch: pytest.MonkeyPatch) -> None:
@@ -68,9 +90,10 @@ def _signals(patch: pytest.MonkeyPatch) -> None:
 
 
 _TAKEN_AWAY: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
-    "no place to write": _writable,
+    "no place to write": lambda patch: _nursery(patch, _WRITABLE),
     "devices of mappings": lambda patch: patch.setattr(verify, "check_mappings", lambda *_: None),
     "fixed limits": _limits,
     "no real-time signals": _signals,
-    "a witness": lambda patch: patch.setattr(brood, "_WITNESSES", 0),
+    "a witness": _no_witness,
+    "no huge pages": _huge_pages,
 }

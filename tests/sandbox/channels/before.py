@@ -121,5 +121,5 @@ CHANNELS = (
     Channel("holes of a file", read_hole, hole_is_filled, ("no place to write", "devices of mappings"), ()),
     Channel("pending signals", kill, feel_signals, ("no real-time signals", "fixed limits"), ()),
     Channel("signals of children's ends", end_children, feel_ends, ("no real-time signals", "fixed limits"), ()),
-    Channel("pages that are copied", go_away_slowly, page_is_copied, ("a witness",), ()),
+    Channel("pages that are copied", go_away_slowly, page_is_copied, ("a witness", "no huge pages"), ()),
 )
