@@ -249,6 +249,7 @@ class Stage:
         for file in files:
             file.write_bytes(ALLOW_ALL)
         patch.setattr(brood.system_calls, "export", lambda **_: ALLOW_ALL)  # type: ignore[attr-defined]
+        patch.setattr(brood.system_calls, "export_for_child", lambda: ALLOW_ALL)  # type: ignore[attr-defined]
         for module in (brood, command):  # that each lane has devices of its own closes some of these between lanes, too
             patch.setattr(module, "devices", lambda root: {name: name for name in devices(root)})
         try:
