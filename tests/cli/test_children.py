@@ -9,8 +9,10 @@ import ast
 import json
 import os
 import pty
+import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -85,18 +87,16 @@ def test_processes_of_other_users_have_neither_a_terminal_nor_files_of_ours(reac
     report.touch()
     report.chmod(0o666)
     Path(f"{report}.closed").mkdir(mode=0o700)
-    pid, master = pty.fork()
-    if not pid:
-        os.execve(sys.executable, [sys.executable, "-c", _START, str(report), str(UID), _PROBE], {**os.environ, "MY_SECRET": "1"})
-    said = b""
-    try:
-        while piece := os.read(master, 4096):
-            said += piece
-    except OSError:  # the terminal has nobody left
-        pass
-    finally:
+    master, terminal = pty.openpty()
+    command = ["setsid", "--ctty", "--wait", sys.executable, "-c", _START, str(report), str(UID), _PROBE]
+    with subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, env={**os.environ, "MY_SECRET": "1"}) as started:
+        os.close(terminal)
+        said = b""
+        with suppress(OSError):  # the terminal has nobody left
+            while piece := os.read(master, 4096):
+                said += piece
         os.close(master)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, said.decode()
+    assert started.returncode == 0, said.decode()
     processes = [json.loads(line) for line in report.read_text().splitlines()]
     assert len(processes) >= 5
     for process in processes:
