@@ -9,7 +9,7 @@ from tests.conftest import REPOSITORY
 
 ROOMS = ("calculus", "cli", "core", "engine", "fdw", "language", "ledger", "room", "sandbox", "udf", "video")
 #: programs that run as whoever starts them, and are awaited
-OWN = {"cli/archive.py": 2, "cli/demo.py": 2, "core/postgres_build.py": 1, "sandbox/capabilities.py": 1, "sandbox/root.py": 1,
+OWN = {"cli/archive.py": 2, "cli/demo.py": 2, "core/postgres_build.py": 1, "sandbox/root.py": 1,
        "sandbox/rootfs.py": 2, "sandbox/runtime.py": 2}
 
 
