@@ -89,7 +89,8 @@ def test_processes_of_other_users_have_neither_a_terminal_nor_files_of_ours(reac
     Path(f"{report}.closed").mkdir(mode=0o700)
     master, terminal = pty.openpty()
     command = ["setsid", "--ctty", "--wait", sys.executable, "-c", _START, str(report), str(UID), _PROBE]
-    with subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, env={"PATH": os.environ["PATH"], "MY_SECRET": "1"}) as started:
+    environment = {"PATH": os.environ["PATH"], "MY_SECRET": "1"}
+    with subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, env=environment) as started:
         os.close(terminal)
         said = b""
         with suppress(OSError):  # the terminal has nobody left
