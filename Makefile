@@ -17,9 +17,9 @@ setup: runtime
 demo: setup
 	@$(PYTHON) -m privid.cli.demo
 
-# two at a time: much of a test is waiting for slots of the timetable, but what keeps a core busy in more stacks would starve the others
+# three at a time: much of a test is waiting for slots of the timetable, but what keeps a core busy in more stacks would starve the others
 test: lint
-	@$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	@$(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 # what takes longer than a change can wait for: every program in tests/verify
 verify: setup
