@@ -10,7 +10,6 @@
  */
 #include "privid.h"
 
-#include "access/transam.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaddress.h"
 #include "miscadmin.h"
@@ -18,15 +17,29 @@
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
 
-/* Refuse to go on if a name is that of a relation that all need, and that is not the role's. */
+/* Refuse to go on if a name is that of a relation of a schema, and that is not the role's. */
+static void
+CheckIn(const char *schema, const char *name)
+{
+	Oid			namespace = get_namespace_oid(schema, true);
+	Oid			relation = OidIsValid(namespace) ? get_relname_relid(name, namespace) : InvalidOid;
+
+	if (OidIsValid(relation) && !pg_class_ownercheck(relation, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(get_rel_relkind(relation)), name);
+}
+
+/*
+ * The same for what a statement names, in the schemas that all need. A name alone may come to mean something else while
+ * PostgreSQL waits for its lock, so it is refused if it could mean what is in these, whatever it means now.
+ */
 static void
 CheckRelation(RangeVar *named)
 {
-	Oid			relation = RangeVarGetRelid(named, NoLock, true);
+	static const char *const schemas[] = {"privid", "pg_catalog", "pg_toast", "information_schema"};
 
-	if (OidIsValid(relation) && !pg_class_ownercheck(relation, GetUserId()) &&
-		(relation < FirstNormalObjectId || get_rel_namespace(relation) == get_namespace_oid("privid", true)))
-		aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(get_rel_relkind(relation)), named->relname);
+	for (int i = 0; i < lengthof(schemas); i++)
+		if (named->schemaname == NULL || strcmp(named->schemaname, schemas[i]) == 0)
+			CheckIn(schemas[i], named->relname);
 }
 
 /* The same for all that a statement names where PostgreSQL locks first. */

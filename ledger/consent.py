@@ -45,11 +45,12 @@ def settle_gifts(conn: Connection, recording: int) -> None:
     """Writes down whose the account is since it was given away. Owners cannot: their transactions would hold its row. The cameras that
     its owner had over it go along, so that new content of what was given away still lies where the old one does."""
     conn.execute("""
-        WITH given AS (DELETE FROM privid.account_gifts WHERE recording = %(recording)s RETURNING id, owner),
-             latest AS (SELECT owner FROM given ORDER BY id DESC LIMIT 1),
+        WITH given AS (DELETE FROM privid.account_gifts WHERE recording = %(recording)s),
+             latest AS (SELECT owner, gift FROM privid.account_gift(%(recording)s)),
              cameras AS (UPDATE privid.footage f SET owner = latest.owner FROM latest, privid.recordings r
-                         WHERE r.id = %(recording)s AND f.recording = r.id AND f.owner = r.owner)
-        UPDATE privid.recordings r SET owner = latest.owner FROM latest WHERE r.id = %(recording)s""", {"recording": recording})
+                         WHERE r.id = %(recording)s AND f.recording = r.id AND f.owner = r.owner AND latest.gift > r.gift)
+        UPDATE privid.recordings r SET owner = latest.owner, gift = latest.gift FROM latest
+        WHERE r.id = %(recording)s AND latest.gift > r.gift""", {"recording": recording})
 
 
 def refuse_stranger(conn: Connection, camera: Camera, recording: int) -> None:

@@ -113,7 +113,8 @@ def _lookup(conn: Connection, camera: Camera, digest: str) -> Recording | None:
 
 
 def _register(conn: Connection, camera: Camera, digest: str) -> Recording:
-    conn.execute("LOCK TABLE privid.footage IN SHARE ROW EXCLUSIVE MODE")  # one registration at a time
+    # one registration at a time; who names the table in a statement that is refused has locks on it that this does not wait for
+    conn.execute("LOCK TABLE privid.footage IN SHARE UPDATE EXCLUSIVE MODE")
     refuse_repeated(camera)
     refuse_crowd(conn, camera)
     known = known_files(conn, camera)

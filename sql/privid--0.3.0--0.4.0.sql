@@ -348,19 +348,26 @@ COMMENT ON COLUMN privid.share_grants.owner IS 'whose promise it is: the camera'
 CREATE FUNCTION privid.sign_promise() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-  IF NEW.owner IS NULL THEN  -- a dump says whose it is, unless it is of an older version
+  IF TG_OP = 'INSERT' AND NEW.owner IS NULL THEN  -- a dump says whose it is, unless it is of an older version
     SELECT p.owner, p.server_oid INTO NEW.owner, NEW.server_oid FROM privid.promisers p WHERE p.camera = NEW.camera;
     IF NOT FOUND THEN
       RETURN NULL;  -- of a camera that is gone
     END IF;
+  ELSIF TG_OP = 'INSERT' OR (OLD.camera, OLD.owner, OLD.server_oid) <> (NEW.camera, NEW.owner, NEW.server_oid) THEN
+    RETURN NEW;  -- it follows its camera
+  END IF;
+  -- the camera may have become another's since it was looked at
+  IF NOT privid.acts_for(privid.invoker(), NEW.owner) THEN
+    RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = format('must be owner of camera "%s"', NEW.camera),
+      DETAIL = 'It was given to another role meanwhile.';
   END IF;
   RETURN NEW;
 END
 $$;
-COMMENT ON FUNCTION privid.sign_promise() IS 'trigger that notes whose promise it is, and of which server';
-CREATE TRIGGER sign_promise BEFORE INSERT ON privid.mask_store FOR EACH ROW EXECUTE FUNCTION privid.sign_promise();
-CREATE TRIGGER sign_promise BEFORE INSERT ON privid.region_store FOR EACH ROW EXECUTE FUNCTION privid.sign_promise();
-CREATE TRIGGER sign_promise BEFORE INSERT ON privid.share_grants FOR EACH ROW EXECUTE FUNCTION privid.sign_promise();
+COMMENT ON FUNCTION privid.sign_promise() IS 'trigger that notes whose promise it is, and of which server, and that whoever makes or changes it is that role';
+CREATE TRIGGER sign_promise BEFORE INSERT OR UPDATE ON privid.mask_store FOR EACH ROW EXECUTE FUNCTION privid.sign_promise();
+CREATE TRIGGER sign_promise BEFORE INSERT OR UPDATE ON privid.region_store FOR EACH ROW EXECUTE FUNCTION privid.sign_promise();
+CREATE TRIGGER sign_promise BEFORE INSERT OR UPDATE ON privid.share_grants FOR EACH ROW EXECUTE FUNCTION privid.sign_promise();
 COMMENT ON TRIGGER sign_promise ON privid.mask_store IS 'a mask is of the camera''s owner';
 COMMENT ON TRIGGER sign_promise ON privid.region_store IS 'regions are of the camera''s owner';
 COMMENT ON TRIGGER sign_promise ON privid.share_grants IS 'a share is of the camera''s owner';
@@ -1396,11 +1403,15 @@ INSERT INTO privid.consent_store (recording, role, owner, given_by)
 CREATE TABLE privid.account_gifts (
   id        bigserial PRIMARY KEY,
   recording bigint NOT NULL,
+  giver     text NOT NULL,
   owner     text NOT NULL
 );
 COMMENT ON TABLE privid.account_gifts IS 'accounts that were given away, until the engine has written their owner to privid.recordings';
-COMMENT ON COLUMN privid.account_gifts.owner IS 'role whose account it is by the latest of these';
-CREATE INDEX account_gifts_latest ON privid.account_gifts (recording, id);
+COMMENT ON COLUMN privid.account_gifts.giver IS 'role whose account it was: a gift counts only if it is that role''s when the gift''s turn comes, whenever it is committed';
+COMMENT ON COLUMN privid.account_gifts.owner IS 'role whose account it is by this';
+CREATE INDEX account_gifts_latest ON privid.account_gifts (recording, giver, id);
+ALTER TABLE privid.recordings ADD COLUMN gift bigint NOT NULL DEFAULT 0;
+COMMENT ON COLUMN privid.recordings.gift IS 'number of the latest gift by which it is its owner''s: earlier ones, committed later, count no more';
 
 -- Every owner is a member of privid_owner: what it owned would be everybody's, and consent to it consent to all who will ever be members.
 CREATE FUNCTION privid.is_crowd(role text) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
@@ -1411,10 +1422,22 @@ COMMENT ON FUNCTION privid.is_crowd(text) IS 'whether it is a role of the extens
 -- A camera of such a role is nobody's until it is given to an owner, whose its account is then.
 UPDATE privid.recordings r SET owner = NULL WHERE privid.is_crowd(r.owner);
 
+CREATE FUNCTION privid.account_gift(recording bigint, OUT owner text, OUT gift bigint)
+  LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+  WITH RECURSIVE owners(owner, gift) AS (
+    SELECT r.owner, r.gift FROM privid.recordings r WHERE r.id = $1
+    UNION ALL
+    SELECT g.owner, g.id FROM owners o CROSS JOIN LATERAL (
+      SELECT a.owner, a.id FROM privid.account_gifts a WHERE a.recording = $1 AND a.giver = o.owner AND a.id > o.gift
+      ORDER BY a.id DESC LIMIT 1) g)
+  SELECT o.owner, o.gift FROM owners o ORDER BY o.gift DESC LIMIT 1
+$$;
+COMMENT ON FUNCTION privid.account_gift(bigint) IS 'role whose account a recording is, and the gift by which it is';
+
 CREATE FUNCTION privid.account_owner(recording bigint) RETURNS text LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
-  SELECT coalesce((SELECT g.owner FROM privid.account_gifts g WHERE g.recording = $1 ORDER BY g.id DESC LIMIT 1),
-                  (SELECT r.owner FROM privid.recordings r WHERE r.id = $1))
+  SELECT g.owner FROM privid.account_gift($1) g
 $$;
 COMMENT ON FUNCTION privid.account_owner(bigint) IS 'role whose account a recording is';
 
@@ -1556,7 +1579,7 @@ BEGIN
              WHERE o.recording = account AND o.camera <> camera) THEN
     INSERT INTO privid.consent_store (recording, role, owner, given_by) VALUES (account, taker, giver, giver) ON CONFLICT DO NOTHING;
   ELSE
-    INSERT INTO privid.account_gifts (recording, owner) VALUES (account, taker);
+    INSERT INTO privid.account_gifts (recording, giver, owner) VALUES (account, giver, taker);
     UPDATE privid.consent_store c SET owner = taker WHERE (c.recording, c.owner) = (account, giver)
       AND NOT EXISTS (SELECT FROM privid.consent_store t WHERE (t.recording, t.role, t.owner) = (account, c.role, taker));
   END IF;
@@ -1568,9 +1591,9 @@ REVOKE EXECUTE ON FUNCTION privid.consent(text, text), privid.withdraw_consent(t
   privid.owns_account(bigint, text), privid.uses_account(bigint, text), privid.hand_over(text, text, text), privid.is_crowd(text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION privid.is_crowd(text) TO privid_engine;
 GRANT EXECUTE ON FUNCTION privid.consent(text, text), privid.withdraw_consent(text, text) TO privid_owner;
-REVOKE EXECUTE ON FUNCTION privid.account_owner(bigint) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION privid.account_owner(bigint), privid.owns_account(bigint, text), privid.uses_account(bigint, text) TO privid_engine;
-GRANT UPDATE (owner) ON privid.recordings TO privid_engine;
+REVOKE EXECUTE ON FUNCTION privid.account_owner(bigint), privid.account_gift(bigint) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION privid.account_owner(bigint), privid.account_gift(bigint), privid.owns_account(bigint, text), privid.uses_account(bigint, text) TO privid_engine;
+GRANT UPDATE (owner, gift) ON privid.recordings TO privid_engine;
 GRANT SELECT, DELETE ON privid.account_gifts TO privid_engine;
 GRANT SELECT ON privid.consent_store TO privid_engine;
 GRANT SELECT ON privid.consents TO PUBLIC;

@@ -29,6 +29,13 @@ def test_who_has_no_grant_option_writes_no_row_of_a_camera(stack: RunningStack, 
         stack.run(f"REVOKE USAGE ON FOREIGN SERVER {camera} FROM analyst", user="owner", settings={"lock_timeout": "5s"})
 
 
+def test_who_may_grant_nothing_writes_no_row_of_the_database(stack: RunningStack) -> None:
+    with stack.connect(autocommit=False) as analyst:
+        for statement in ("GRANT CONNECT ON DATABASE privid TO PUBLIC", "REVOKE TEMP ON DATABASE privid FROM owner"):
+            with pytest.raises(errors.InsufficientPrivilege, match="permission denied for database privid"), analyst.transaction():
+                analyst.execute(statement.encode())
+
+
 def test_who_may_pass_a_right_on_does(stack: RunningStack, camera: str) -> None:
     stack.run(f"GRANT USAGE ON FOREIGN SERVER {camera} TO analyst WITH GRANT OPTION", user="owner")
     stack.run(f"GRANT USAGE ON FOREIGN SERVER {camera} TO privid_analyst")

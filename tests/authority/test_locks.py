@@ -91,6 +91,21 @@ def test_no_statement_waits_for_a_lock_on_what_is_not_its_roles(stack: RunningSt
     assert not waited
 
 
+def test_a_name_that_could_come_to_mean_it_is_refused_too(stack: RunningStack, stranger: str) -> None:
+    """PostgreSQL looks a name up again when it has waited: one's own table of that name may be gone by then."""
+    stack.run("CREATE TABLE ledger (i int)", user=stranger)
+    with stack.connect(stranger) as session:
+        session.execute("SET search_path = stranger, privid")
+        for name, refused in (("ledger", True), ("stranger.ledger", False)):
+            statement = f"CREATE RULE r AS ON INSERT TO {name} DO NOTHING"
+            if refused:
+                with pytest.raises(psycopg.errors.InsufficientPrivilege, match="must be owner of table ledger"):
+                    session.execute(statement.encode())
+            else:
+                session.execute(statement.encode())
+    stack.run("DROP TABLE ledger", user=stranger)
+
+
 def test_the_same_statements_wait_for_ones_own(stack: RunningStack, stranger: str) -> None:
     """What is refused is refused because of whose it is."""
     with stack.connect(stranger, autocommit=False) as busy:

@@ -194,6 +194,48 @@ def test_both_ways_through_a_role_that_stands_for_many_leave_the_account_where_i
     assert campus.ledger.register(camera(owner="oscar")) == 1
 
 
+@pytest.mark.parametrize("commits", ["before it is written down", "after that", "when it has come back"])
+def test_a_gift_that_is_committed_late_takes_no_account_from_who_has_it_by_then(campus: Database, commits: str) -> None:
+    def owner() -> str:
+        return str(campus.rows("SELECT privid.account_owner(1)")[0][0])
+
+    with open_transaction(campus, "postgres") as late:
+        late.execute("INSERT INTO privid.account_gifts (recording, giver, owner) VALUES (1, 'olga', 'nobody')")
+        campus.rows("ALTER SERVER campus OWNER TO oscar")
+        if commits == "before it is written down":
+            late.commit()
+        assert owner() == "oscar"
+        campus.ledger.register(camera(files="ab", owner="oscar"))
+        assert campus.rows("SELECT owner, gift > 0 FROM privid.recordings WHERE id = 1") == [("oscar", True)]
+        if commits == "after that":
+            late.commit()
+        assert owner() == "oscar"
+        campus.rows("ALTER SERVER campus OWNER TO olga")
+        late.commit()
+        assert owner() == "olga"
+    campus.ledger.register(camera(files="abc", owner="olga"))
+    assert campus.rows("SELECT owner FROM privid.recordings WHERE id = 1") == [("olga",)]
+
+
+@pytest.mark.parametrize("promise", [
+    "INSERT INTO privid.mask_store (camera, name, rho, pieces, shapes, image, created_by) "
+    "VALUES ('campus', 'late', '0s', 1, '{}', 'x', 'olga')",
+    "INSERT INTO privid.share_grants (camera, role, epsilon, granted_by) VALUES ('campus', 'ben', 1, 'olga')",
+    "UPDATE privid.mask_store SET withdrawn = true", "UPDATE privid.region_store SET withdrawn = true",
+    "UPDATE privid.share_grants SET epsilon = 2"])
+def test_who_lost_the_camera_since_it_was_looked_at_signs_nothing(campus: Database, promise: str) -> None:
+    """As in a function that has looked, and promises a moment later."""
+    campus.rows("ALTER SERVER campus OWNER TO oscar")
+    for one in (MASK, REGIONS):
+        campus.rows(one.format("early"), user="oscar")
+    campus.rows(SHARE.format(1).replace("ben", "public"), user="oscar")
+    campus.rows(f"CREATE FUNCTION late() RETURNS void LANGUAGE privid AS $$ BEGIN {promise}; END $$")
+    campus.rows("GRANT EXECUTE ON FUNCTION late() TO PUBLIC")
+    with pytest.raises(errors.InsufficientPrivilege, match='must be owner of camera "campus"'):
+        campus.rows("SELECT late()", user="olga")
+    campus.rows("DROP FUNCTION late()")
+
+
 def test_promises_of_a_restored_database_count_also_when_its_cameras_have_got_their_numbers(campus: Database) -> None:
     for statement in (MASK.format("early"), REGIONS.format("early"), SHARE.format(1)):
         campus.rows(statement, user="olga")
