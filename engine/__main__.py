@@ -67,8 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with ExitStack() as cleanup:
             _lock(options.data, cleanup)
             server = _build(options, log, cleanup, apart)
-            for number in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(number, lambda *_: server.stop())
+            server.stop_on(signal.SIGTERM, signal.SIGINT)
             log.write("engine started", version=__version__, pid=os.getpid(), lanes=options.lanes)
             server.serve()
             log.write("engine stopping")

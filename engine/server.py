@@ -10,6 +10,7 @@ import contextlib
 import errno
 import os
 import select
+import signal
 import socket
 import stat
 import struct
@@ -81,6 +82,13 @@ class Server:
         """Make serve() return. Safe in a signal handler."""
         with contextlib.suppress(OSError):  # full: it has been told often enough
             os.write(self._stop_write, b"x")
+
+    def stop_on(self, *numbers: signal.Signals) -> None:
+        """The same when one of these signals comes: the system writes it to the pipe that is polled, at whatever moment it comes and
+        whichever thread gets it. A handler would run only when the main thread does, which waits by then."""
+        signal.set_wakeup_fd(self._stop_write, warn_on_full_buffer=False)
+        for number in numbers:
+            signal.signal(number, lambda *_: self.stop())
 
     def serve(self) -> None:
         poll = select.poll()

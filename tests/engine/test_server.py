@@ -188,6 +188,28 @@ def other(house: House, tmp_path: Path) -> EngineProcess:
     return EngineProcess(tmp_path, house.engine.videos, house.engine.conninfo)
 
 
+#: a signal that another thread gets interrupts nothing in the one that waits
+DEAF = """
+import signal, socket, sys, threading, time
+from privid.engine.log import Log
+from privid.engine.server import Server
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[1])
+listener.listen()
+server = Server(listener, 0, lambda cancel, admit: None, Log())
+server.stop_on(signal.SIGTERM)
+def send():
+    time.sleep(0.5)
+    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+threading.Thread(target=send).start()
+server.serve()
+"""
+
+
+def test_a_signal_stops_an_engine_whichever_thread_gets_it(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", DEAF, str(tmp_path / "socket")], check=True, timeout=20)
+
+
 def test_sigterm_ends_an_engine_cleanly_in_the_middle_of_a_job(house: House, other: EngineProcess) -> None:
     request = house.request(house.table(house.video(LEVELS), "endless", timeout="90s"), query="terminated")
     with running(other):
